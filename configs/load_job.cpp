@@ -58,6 +58,15 @@ void keep_size(const ConfigNode& cluster, ConfigNode& other) {
     }
 }
 
+// The preset that a section is written over ("model.from"), of which --set names another: what the job writes
+// beside it stays. Null: the section is no such one. Of a cluster the links that it writes are the old one's.
+ConfigNode* written_preset(const std::string& path, ConfigNode& root) {
+  const std::size_t dot = path.find('.');
+  if (dot == std::string::npos || path.substr(dot) != ".from" || path == "cluster.from") return nullptr;
+  ConfigNode* const section = root.find(path.substr(0, dot));
+  return section == nullptr || section->kind != ConfigNode::Kind::map ? nullptr : section->find("from");
+}
+
 // One --set on top of the tree. Its position has no line; its file is the flag as typed.
 void apply_override(const Override& flag_value, ConfigNode& root, Reading& reading) {
   const SourcePosition flag{fmt::format("--set {}={}", flag_value.key, flag_value.value), 0, 0};
@@ -71,6 +80,11 @@ void apply_override(const Override& flag_value, ConfigNode& root, Reading& readi
   for (Diagnostic& problem : problems) reading.problems.push_back({flag, problem.message, problem.hint});
   if (!problems.empty()) return;
   set_position(value, flag);
+  if (ConfigNode* preset = written_preset(flag_value.key, root)) {
+    value.key = preset->key;
+    *preset = std::move(value);
+    return;
+  }
   ConfigNode tree = nested(flag_value.key, std::move(value));
 
   ConfigNode* section = root.find(tree.key);

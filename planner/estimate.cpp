@@ -233,11 +233,6 @@ const StepPrices* Estimator::steps_of(const Candidate& candidate) {
                    [&] { return step_prices(loaded(of), of); });
 }
 
-// Of some twenty random jobs' candidates up to 1.36 (ZB-H1 under ZeRO-3).
-double memory_excess(const Candidate& candidate) {
-  return candidate.zero_stage >= 2 && puts_off_weight_gradients(candidate) ? 1.4 : Estimate{}.excess;
-}
-
 // Activations grow with the microbatch as they are; what is far too large for it need not be priced.
 std::optional<Estimate> Estimator::too_large(const Candidate& of, RecomputeGranularity recompute) {
   if (of.micro_batch == 1 || job_.training.global_batch_size % of.data != 0) return std::nullopt;
@@ -247,7 +242,7 @@ std::optional<Estimate> Estimator::too_large(const Candidate& of, RecomputeGranu
   if (pipeline.stages.empty()) return std::nullopt;
   const auto microbatches = static_cast<double>(of.microbatches(job_.training.global_batch_size));
   const double peak = peak_bytes(*passes, of, microbatches, pipeline, static_cast<double>(of.micro_batch));
-  if (peak <= std::max(hopeless, memory_excess(of)) * passes->room_bytes) return std::nullopt;
+  if (peak <= hopeless * passes->room_bytes) return std::nullopt;
   return Estimate{.step_s = 0, .peak_bytes = peak, .room_bytes = passes->room_bytes};
 }
 
@@ -274,9 +269,8 @@ std::optional<Estimate> Estimator::estimate(const Candidate& candidate, double m
   const auto microbatches = static_cast<double>(candidate.microbatches(job_.training.global_batch_size));
   Estimate estimate{.step_s = 0,
                     .peak_bytes = peak_bytes(*passes, candidate, microbatches, pipeline),
-                    .room_bytes = passes->room_bytes,
-                    .excess = memory_excess(candidate)};
-  if (estimate.peak_bytes > std::max(hopeless, estimate.excess) * estimate.room_bytes) return estimate;
+                    .room_bytes = passes->room_bytes};
+  if (estimate.peak_bytes > hopeless * estimate.room_bytes) return estimate;
   // No rank waits, and nothing is gathered.
   if (const double least = microbatches * pipeline.slowest_pass_s(); least > most_s) {
     estimate.step_s = least;

@@ -142,21 +142,16 @@ double kept_frozen_elements(const Candidate& candidate, const PartCost& of) {
   return of.frozen_elements + of.frozen_expert_elements;
 }
 
-// Weight gradients that are put off keep what they read and add to whole: that of `put_off`, a part of the
-// rank or all of it.
-double kept_bytes(const PassCosts& costs, const Candidate& candidate, const PartCost& rank,
-                  const PartCost& put_off) {
-  const bool puts_off = puts_off_weight_gradients(candidate);
+// Of a rank between its passes.
+double kept_bytes(const PassCosts& costs, const Candidate& candidate, const PartCost& rank) {
   const double shards = sharded_elements(candidate, rank);
-  const double kept_whole = puts_off ? elements(put_off) - sharded_elements(candidate, put_off) : 0;
-  const auto bytes = [&](double per_element, int sharded_from, double beside_shards) {
-    return per_element * (candidate.zero_stage < sharded_from ? elements(rank) : shards + beside_shards);
+  const auto bytes = [&](double per_element, int sharded_from) {
+    return per_element * (candidate.zero_stage < sharded_from ? elements(rank) : shards);
   };
-  const bool gathers = candidate.zero_stage >= 3 && !puts_off;
-  return (gathers ? 0 : rank.copy_bytes) + (candidate.zero_stage >= 3 ? 0 : rank.frozen_copy_bytes) +
-         costs.weight_bytes * kept_frozen_elements(candidate, rank) +
-         bytes(costs.weight_bytes, 3, kept_whole) + bytes(costs.gradient_bytes, 2, kept_whole) +
-         bytes(costs.state_bytes, 1, 0);
+  const bool gathers = candidate.zero_stage >= 3;
+  return (gathers ? 0 : rank.copy_bytes + rank.frozen_copy_bytes) +
+         costs.weight_bytes * kept_frozen_elements(candidate, rank) + bytes(costs.weight_bytes, 3) +
+         bytes(costs.gradient_bytes, 2) + bytes(costs.state_bytes, 1);
 }
 
 // Beyond its shards ZeRO-3 holds, while a layer is at work, its copies in fp8 and whole weights of two
@@ -169,12 +164,11 @@ double gathered_bytes(const PassCosts& costs, const Candidate& candidate) {
   const double weight_bytes = std::min(2.0, layers) * costs.weight_bytes;
   double largest = 0;
   for (const PartCost& of : costs.kinds) {
-    double bytes = weight_bytes * (of.frozen_elements + of.frozen_expert_elements -
-                                   kept_frozen_elements(candidate, of)) +
-                   of.frozen_copy_bytes;
-    if (!puts_off_weight_gradients(candidate))
-      bytes += of.copy_bytes +
-               (weight_bytes + costs.gradient_bytes) * (elements(of) - sharded_elements(candidate, of));
+    const double bytes =
+        weight_bytes *
+            (of.frozen_elements + of.frozen_expert_elements - kept_frozen_elements(candidate, of)) +
+        of.frozen_copy_bytes + of.copy_bytes +
+        (weight_bytes + costs.gradient_bytes) * (elements(of) - sharded_elements(candidate, of));
     largest = std::max(largest, bytes);
   }
   return largest;
@@ -208,21 +202,16 @@ class RankPeaks {
         puts_off_ && !in_wave_ ? std::min(microbatches_ - 1, static_cast<double>(rank)) : 0;
     const std::size_t ranks = pipeline_.ranks.size(), chunks = held_.size();
     double bytes = 0, within_pass = 0, within_layer = 0;
-    // A wave fills up before it puts off: at its fullest it has whole gradients of one of its two stages.
-    const PartCost& whole = pipeline_.ranks[rank];
-    const PartCost* put_off_part = in_wave_ ? nullptr : &whole;
     for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
       const PartCost& stage = pipeline_.stages[static_cast<std::size_t>(
           stage_of(placement_, static_cast<int>(ranks), static_cast<int>(rank), static_cast<int>(chunk)))];
-      if (in_wave_ && (put_off_part == nullptr || elements(stage) > elements(*put_off_part)))
-        put_off_part = &stage;
       held_[chunk] = stage.held_bytes;
       put_off_of_chunk_[chunk] = stage.put_off_bytes;
       bytes += put_off * (stage.put_off_bytes - stage.held_bytes) / static_cast<double>(chunks);
       within_pass = std::max(within_pass, stage.pass_peak_bytes - stage.held_bytes);
       within_layer = std::max(within_layer, stage.layer_peak_bytes - stage.held_bytes);
     }
-    const double others = kept_bytes(costs_, candidate_, whole, *put_off_part) + times_ * bytes;
+    const double others = kept_bytes(costs_, candidate_, pipeline_.ranks[rank]) + times_ * bytes;
     const double of_layer = times_ * within_layer + gathered_,
                  of_pass = std::max(of_layer, times_ * within_pass);
     if (in_wave_) {

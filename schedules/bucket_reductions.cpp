@@ -22,8 +22,9 @@ void BucketReductions::complete(std::size_t step, std::vector<Instruction>& inst
     const auto reduction = std::find_if_not(all.begin(), all.end(), computes);
     const auto later = std::find_if(reduction, all.end(), computes);
     instructions.insert(instructions.end(), all.begin(), later);
-    flush(instructions);
-    waiting_.assign(later, all.end());
+    // A small bucket beside a large one is no reason to wait for the large one's reduction.
+    if (!emission_.buckets[b].written_early) flush(instructions);
+    waiting_.insert(waiting_.end(), later, all.end());
   }
 }
 

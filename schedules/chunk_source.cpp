@@ -45,7 +45,6 @@ ChunkSource ChunkSegments::source_of(Index chunk) const {
   if (data_parallel_replicas(job_) > 1) rules.replica_axes = rules.mesh.axes("dp_outer");
   rules.hierarchical = job_.optimizer.all_reduce == AllReduceKind::hierarchical;
   rules.servers = server_rules(job_);
-  rules.splits_backward = splits_;
   if (!job_.optimizer.reshard_after_forward) rules.gathered = Scope::step;
   rules.reduces_once = job_.optimizer.no_sync;
   rules.offload = job_.offload;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <numeric>
+#include <set>
 
 #include "schedules/border_pieces.h"
 #include "schedules/bucket_reductions.h"
@@ -186,6 +187,16 @@ Index CommunicationTable::add(const Communication& communication) {
   return known->second;
 }
 
+// By parameter, BucketRules::written_early.
+static std::vector<bool> written_early(const ChunkCode& code, const BackwardSplit& split) {
+  std::set<ValueId> written;
+  for (const std::size_t s : split.input)
+    written.insert(code.backward[s].outputs.begin(), code.backward[s].outputs.end());
+  std::vector<bool> early;
+  for (const ValueId gradient : code.parameter_gradients) early.push_back(written.contains(gradient));
+  return early;
+}
+
 ChunkEmission declare_buffers(Plan& plan, const ChunkSource& source) {
   const ChunkCode& code = source.code;
   ChunkEmission emission;
@@ -200,6 +211,7 @@ ChunkEmission declare_buffers(Plan& plan, const ChunkSource& source) {
   }
   std::vector<std::int64_t> elements;
   BucketRules rules = source.rules;
+  if (source.split != nullptr) rules.written_early = written_early(code, *source.split);
   for (std::size_t p = 0; p < code.parameters.size(); ++p) {
     const ValueId value = code.parameters[p];
     elements.push_back(local_elements(source.graph, code.values[value], source.mesh()));

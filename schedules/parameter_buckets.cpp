@@ -105,7 +105,7 @@ std::vector<ParameterBucket> make_buckets(const ChunkCode& code,
   // ZeRO-3 gathers layer by layer; what is outside the layers is one unit, FSDP's root module.
   const std::vector<std::int32_t> layers = layers_of(code);
   std::vector<ParameterBucket> buckets;
-  std::map<std::tuple<SumAxes, bool, bool, bool, bool, bool, int, std::int32_t>, std::size_t>
+  std::map<std::tuple<SumAxes, bool, bool, bool, bool, bool, bool, int, std::int32_t>, std::size_t>
       latest;  // bucket still open, by what it sums over, its layer and how it is updated
   for (std::size_t p = code.parameters.size(); p-- > 0;) {
     if (p == rules.elsewhere) continue;
@@ -117,8 +117,11 @@ std::vector<ParameterBucket> make_buckets(const ChunkCode& code,
     const Value& weight = code.values[code.parameters[p]];
     const bool in_fp8 = weight.dtype == Dtype::fp8;
     const int zero_stage = zero_stage_of(rules.optimizer, layers[p]);
+    const bool keeps_shard =
+        zero_stage >= 2 && !rules.reduces_once && rules.mesh.size(axes.data) * copies(rules) > 1;
+    const bool early = keeps_shard && !rules.written_early.empty() && rules.written_early[p];
     const auto [open, is_new] =
-        latest.emplace(std::tuple{axes, tied, frozen, bool{code.of_experts[p]}, orthogonalised, in_fp8,
+        latest.emplace(std::tuple{axes, tied, frozen, bool{code.of_experts[p]}, orthogonalised, in_fp8, early,
                                   zero_stage, zero_stage == 3 ? layers[p] : -1},
                        buckets.size());
     const std::int64_t most = most_elements(rules, zero_stage, layers[p]);
@@ -132,6 +135,7 @@ std::vector<ParameterBucket> make_buckets(const ChunkCode& code,
       buckets.back().tied = tied;
       buckets.back().frozen = frozen;
       buckets.back().orthogonalised = orthogonalised;
+      buckets.back().written_early = early;
       buckets.back().in_fp8 = in_fp8;
       buckets.back().scale_block = weight.scale_block;
     }
@@ -221,9 +225,9 @@ void add_bucket_buffers(Plan& plan, ParameterBucket& bucket, const std::string& 
   bucket.gradients =
       add_flat_buffer(plan, name + " main gradients", Category::gradients, kept, bucket.elements);
   if (sharded && bucket.zero_stage >= 2)
-    gradients_only = rules.reduces_once      ? Scope::step
-                     : rules.splits_backward ? Scope::microbatch
-                                             : Scope::pass;
+    gradients_only = rules.reduces_once     ? Scope::step
+                     : bucket.written_early ? Scope::microbatch
+                                            : Scope::pass;
   bucket.gradient_shard = add_shard_of(plan, bucket.gradients, sharding, gradients_only);
   bucket.keeps_shard = gradients_only.has_value();
   if (gradients_only && !rules.reduces_once) {

@@ -47,6 +47,7 @@ struct ParameterBucket {
   std::vector<Index> more_state;          // of the optimizer, read and written with it
   std::vector<ParameterMatrix> matrices;  // of the members, where the optimizer treats matrices as such
   bool orthogonalised = false;            // hidden matrices under Muon
+  bool written_early = false;             // BucketRules::written_early
   bool in_fp8 = false;  // the weights themselves, with a scale per so many of them (0: none)
   std::int32_t scale_block = 0;
   // Gradients in the type in which they are reduced, if that is another: the whole, and (ZeRO-1) the shard.
@@ -67,8 +68,11 @@ struct BucketRules {
   ServerRules servers = {};               // whose parts of a bucket are its shards
   // How long a gathered bucket of weights, or one of unsharded gradients, may live under ZeRO-3 and 2.
   Scope gathered = Scope::pass;
-  bool reduces_once = false;     // gradients add up unsharded over a step
-  bool splits_backward = false;  // gradients of one microbatch are written in two passes
+  bool reduces_once = false;  // gradients add up unsharded over a step
+  // By parameter: a divided backward pass writes some of its gradient with those of activations (a norm's).
+  // Whole gradients that live from there until they are reduced have buckets of their own under ZeRO-2 and 3:
+  // those of products live within the pass that writes them. Empty: no pass is divided.
+  std::vector<bool> written_early = {};
   Offload offload = {};
   std::int64_t bucket_size = 0;  // elements at which a bucket is closed
   // Pipeline ranks that hold a copy of the stage each and divide the optimizer's work, ascending; none where

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <functional>
+#include <limits>
 #include <utility>
 
 #include "sim/exchange_groups.h"
@@ -40,17 +41,26 @@ class LinkLoads {
   std::vector<Slot> slots_;
 };
 
-void add_phase(const Topology& topology, std::span<const ExchangeFlows> exchanges, std::size_t phase,
-               LockstepCosts& costs) {
-  std::size_t links = 0;
-  for (const ExchangeFlows& flows : exchanges)
-    if (phase < flows.size())
-      for (const SharedFlow& flow : flows[phase].flows) links += flow.route.count();
-  LinkLoads loads(std::min<std::size_t>(links, topology.links()));
+// Adds what the exchanges put on links in one of their phases.
+void load_phase(std::span<const ExchangeFlows> exchanges, std::size_t phase, LinkLoads& loads) {
   for (const ExchangeFlows& flows : exchanges)
     if (phase < flows.size())
       for (const SharedFlow& flow : flows[phase].flows)
         for (const LinkIndex link : flow.route.links()) loads.add(link, flow.share);
+}
+
+std::size_t uses_of_links(std::span<const ExchangeFlows> exchanges, std::size_t phase) {
+  std::size_t links = 0;
+  for (const ExchangeFlows& flows : exchanges)
+    if (phase < flows.size())
+      for (const SharedFlow& flow : flows[phase].flows) links += flow.route.count();
+  return links;
+}
+
+void add_phase(const Topology& topology, std::span<const ExchangeFlows> exchanges, std::size_t phase,
+               LockstepCosts& costs) {
+  LinkLoads loads(std::min<std::size_t>(uses_of_links(exchanges, phase), topology.links()));
+  load_phase(exchanges, phase, loads);
   LinearCost slowest;
   for (std::size_t i = 0; i < exchanges.size(); ++i) {
     if (phase >= exchanges[i].size()) continue;
@@ -69,6 +79,24 @@ void add_phase(const Topology& topology, std::span<const ExchangeFlows> exchange
   costs.together.seconds_per_byte += slowest.seconds_per_byte;
 }
 
+// Exchanges of unlike ways, a ring beside one by levels, meet on a link in phases of other numbers: none is
+// done before its links have carried what all of them put there.
+void add_other_phases(const Topology& topology, std::span<const ExchangeFlows> exchanges, std::size_t phases,
+                      LockstepCosts& costs) {
+  std::size_t uses = 0;
+  for (std::size_t phase = 0; phase < phases; ++phase) uses += uses_of_links(exchanges, phase);
+  LinkLoads loads(std::min<std::size_t>(uses, topology.links()));
+  for (std::size_t phase = 0; phase < phases; ++phase) load_phase(exchanges, phase, loads);
+  for (std::size_t i = 0; i < exchanges.size(); ++i) {
+    double& own = costs.each[i].seconds_per_byte;
+    for (const FlowPhase& phase : exchanges[i])
+      for (const SharedFlow& flow : phase.flows)
+        for (const LinkIndex link : flow.route.links())
+          own = std::max(own, loads.of(link) / topology.bandwidth(link));
+    costs.together.seconds_per_byte = std::max(costs.together.seconds_per_byte, own);
+  }
+}
+
 void keep_one_if_equal(std::vector<LinearCost>& costs) {
   if (!costs.empty() && std::adjacent_find(costs.begin(), costs.end(), std::not_equal_to<>()) == costs.end())
     costs.resize(1);
@@ -83,9 +111,13 @@ LinearCost idle_cost(const Topology& topology, const ExchangeFlows& flows) {
 LockstepCosts lockstep_costs(const Topology& topology, std::span<const ExchangeFlows> exchanges) {
   LockstepCosts costs;
   costs.each.resize(exchanges.size());
-  std::size_t phases = 0;
-  for (const ExchangeFlows& flows : exchanges) phases = std::max(phases, flows.size());
+  std::size_t phases = 0, fewest = std::numeric_limits<std::size_t>::max();
+  for (const ExchangeFlows& flows : exchanges) {
+    phases = std::max(phases, flows.size());
+    if (!flows.empty()) fewest = std::min(fewest, flows.size());
+  }
   for (std::size_t phase = 0; phase < phases; ++phase) add_phase(topology, exchanges, phase, costs);
+  if (fewest < phases) add_other_phases(topology, exchanges, phases, costs);
   keep_one_if_equal(costs.each);
   return costs;
 }

@@ -46,8 +46,9 @@ TEST_CASE("a wrong --export or --import says what is wrong, and writes nothing")
   CHECK(run_simrun(llama_job + " --export megatron --execute")
             .output.find("--execute does not go with --export") != std::string::npos);
   CHECK(run_simrun(llama_job + " --export megatron --import megatron").code == 2);
-  CHECK(run_simrun(llama_job + " -o x")
-            .output.find("-o goes with --export, --import, --plan or --calibrate") != std::string::npos);
+  CHECK(
+      run_simrun(llama_job + " -o x").output.find("-o goes with --export, --import, --plan or --calibrate") !=
+      std::string::npos);
 }
 
 }  // namespace

@@ -299,6 +299,28 @@ TEST_CASE("--set overrides, creates and is named in messages and in the effectiv
   CHECK(set("cluster.gpu", "a100_sxm_40gb") == "accepted");
 }
 
+TEST_CASE("--set of a preset leaves what the job writes beside it, in whichever order") {
+  const auto layers = [](std::vector<Override> overrides) {
+    LoadOptions options = with_presets();
+    options.overrides = std::move(overrides);
+    const Job job =
+        load_job_text(
+            "simrun: 1\nmodel: {from: llama3-8b, num_hidden_layers: 4}\n"
+            "training: {seq_length: 1024, micro_batch_size: 1, global_batch_size: 8, precision: bf16}\n"
+            "cluster: {from: dgx_a100, nodes: 1}\n"
+            "framework: {from: megatron_core, kernels: {host_dispatch: 0 us}}\n",
+            "job.yaml", options)
+            .job;
+    CHECK(job.framework.kernels.host_dispatch_s == 0);
+    return job.model.num_layers;
+  };
+  CHECK(layers({{"model.from", "llama2-7b"}}) == 4);
+  CHECK(layers({{"model.num_hidden_layers", "2"}, {"model.from", "llama2-7b"}}) == 2);
+  CHECK(layers({{"model.from", "llama2-7b"}, {"model.num_hidden_layers", "2"}}) == 2);
+  CHECK(layers({{"framework.from", "nemo"}}) == 4);
+  CHECK(layers({{"model", "{from: llama2-7b}"}}) == 32);  // a model of its own
+}
+
 TEST_CASE("a GPU without peak for the precision, or without NVLink in a node, is named") {
   LoadOptions options = with_presets();
   options.overrides = {{"cluster.gpu", "v100_sxm2_16gb"}};

@@ -4,8 +4,10 @@
 #include <cmath>
 #include <map>
 
+#include "schedules/compile.h"
 #include "sim/kernel_slowdowns.h"
 #include "sim/simulate.h"
+#include "tests/jobs.h"
 #include "tests/sim/plan_builder.h"
 #include "tests/sim/random_plan.h"
 #include "tests/sim/reference_engine.h"
@@ -187,6 +189,24 @@ TEST_CASE("where no transfers share a link, SimGrid agrees with the fast engine 
   }
   CAPTURE(compared);
   CHECK(compared >= 40);
+}
+
+// Of a sequence in contiguous parts the first GPU computes nothing in the ring's later steps, and the last
+// one most: what is scaled is each GPU's own time.
+TEST_CASE("a straggler by a hair leaves a ring's unequal work as it is") {
+  const auto step = [](std::vector<Override> overrides) {
+    overrides.push_back({"parallelism.context_parallel_size", "8"});
+    overrides.push_back({"parallelism.context_parallel_layout", "contiguous"});
+    overrides.push_back({"training.attention", "flash"});
+    overrides.push_back({"training.seq_length", "16384"});
+    overrides.push_back({"model.max_position_embeddings", "16384"});
+    return static_cast<double>(simulate(compile(job_from(small_gpt(2, 1, 1, 1), overrides))).step);
+  };
+  const double alone = step({});
+  CHECK(step({{"imperfections.stragglers", "{hot: {gpus: [0], slowdown: 1.0001}}"}}) ==
+        Approx(alone).epsilon(1e-4));
+  CHECK(step({{"imperfections.stragglers", "{hot: {gpus: [7], slowdown: 1.2}}"}}) > 1.1 * alone);
+  CHECK(step({{"cluster.gpu.communication_sms", "1"}}) == Approx(alone).epsilon(0.02));
 }
 
 }  // namespace simrun

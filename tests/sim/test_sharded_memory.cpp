@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
 
 #include "schedules/compile.h"
@@ -61,6 +63,48 @@ TEST_CASE("with free memory, weights kept through the step make it shorter by th
                                                {"optimizer.no_sync", "true"}}))
                                .step;
   CHECK(kept < always);
+}
+
+namespace {
+
+// Of the fullest rank, GPT of 16 layers on 4 stages and 8 data-parallel ranks, in buckets of less than a
+// layer.
+std::int64_t fullest(const std::string& schedule, const std::vector<Override>& more) {
+  std::vector<Override> overrides = {{"parallelism.pipeline_schedule", schedule},
+                                     {"training.micro_batch_size", "1"},
+                                     {"training.global_batch_size", "64"},
+                                     {"model.vocab_size", "2048"},
+                                     {"model.untie_embeddings_and_output_weights", "true"},
+                                     {"optimizer.bucket_size", "1000000"}};
+  if (schedule == "zb_v" || schedule.starts_with("interleaved"))
+    overrides.push_back({"parallelism.virtual_pipeline_model_parallel_size", "2"});
+  overrides.insert(overrides.end(), more.begin(), more.end());
+  const Timeline timeline = simulate(compile(job_from(small_gpt(16, 1, 4, 4), overrides)));
+  return std::ranges::max_element(timeline.ranks, {}, [](const RankTimeline& of) { return of.peak.bytes; })
+      ->peak.bytes;
+}
+
+constexpr std::array schedules = {"1f1b", "interleaved_1f1b", "zb_h1", "zb_h2", "zb_v", "interleaved_zb"};
+
+}  // namespace
+
+TEST_CASE("no ZeRO stage takes more memory than the one before it, whatever is divided") {
+  for (const char* schedule : schedules) {
+    std::int64_t before = fullest(schedule, {{"optimizer.zero_stage", "0"}});
+    for (const char* stage : {"1", "2", "3"}) {
+      CAPTURE(schedule, stage);
+      const std::int64_t now = fullest(schedule, {{"optimizer.zero_stage", stage}});
+      CHECK(now < before);
+      before = now;
+    }
+  }
+}
+
+TEST_CASE("what runs layers again takes no more memory than what keeps them, whatever is divided") {
+  for (const char* schedule : schedules) {
+    CAPTURE(schedule);
+    CHECK(fullest(schedule, {{"recompute.granularity", "full"}}) < fullest(schedule, {}));
+  }
 }
 
 }  // namespace simrun

@@ -63,13 +63,7 @@ bool is_plainest(const Candidate& of) {
 }
 
 LoadCandidate loader_of(const PlanBase& base) {
-  return [&base](const Candidate& candidate) -> std::optional<Job> {
-    try {
-      return load_candidate(base, candidate);
-    } catch (const ConfigError&) {
-      return std::nullopt;
-    }
-  };
+  return [&base](const Candidate& candidate) { return accepted_job(base, candidate); };
 }
 
 // All nodes are as those of a kind are.

@@ -76,6 +76,14 @@ Job load_candidate(const PlanBase& base, const Candidate& candidate) {
   return load_job_tree(root, {}, base.file, base.load).job;
 }
 
+std::optional<Job> accepted_job(const PlanBase& base, const Candidate& candidate) {
+  try {
+    return load_candidate(base, candidate);
+  } catch (const ConfigError&) {
+    return std::nullopt;
+  }
+}
+
 Evaluation evaluate_candidate(const PlanBase& base, const Candidate& candidate, EngineChoice engine,
                               const Evaluation* alone) {
   Evaluation refused;

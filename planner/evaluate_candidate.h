@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "configs/config_node.h"
@@ -40,6 +41,8 @@ Evaluation evaluation_of(const PlanBase& base, const Plan& plan, const Timeline&
 
 // The candidate's job; throws ConfigError.
 Job load_candidate(const PlanBase& base, const Candidate& candidate);
+// Nothing where the loader refuses it.
+std::optional<Job> accepted_job(const PlanBase& base, const Candidate& candidate);
 
 // Loads, compiles and simulates the candidate. `automatic` may time shorter steps in place of the whole one;
 // `alone`, if known: by the fast engine.

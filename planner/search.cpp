@@ -16,11 +16,13 @@
 #include "planner/climb_starts.h"
 #include "planner/contradiction.h"
 #include "planner/dealt_layers.h"
-#include "planner/enumerated_candidates.h"
 #include "planner/estimate_all.h"
 #include "planner/estimate_errors.h"
 #include "planner/evaluator.h"
 #include "planner/mixed_search.h"
+#include "planner/moved_layers.h"
+#include "planner/ranking.h"
+#include "planner/search_start.h"
 #include "sim/in_threads.h"
 
 namespace simrun {
@@ -28,60 +30,6 @@ namespace {
 
 constexpr std::size_t batch = 16;  // candidates between two looks at what was found
 constexpr std::int64_t most_evaluations_per_asked = 4;
-// Candidates that are all simulated where none can be estimated, and those of a grid where there are more.
-constexpr std::size_t enumerated_anyway = 4000, grid_anyway = 1000;
-
-EstimatedShare estimated(const PlanBase& base, std::size_t most, const PlanSearchOptions& options) {
-  EstimatedShare all = estimate_all(base, most, options);
-  Shortlist shortlist(most, base.job.plan.minimise);
-  for (const EstimatedCandidate& of : all.shortlist) shortlist.offer(of);
-  all.shortlist = shortlist.take();
-  // Where nothing fits, what comes nearest; where nothing could be estimated, one that says why.
-  if (all.shortlist.empty() && all.smallest) all.shortlist.push_back(*all.smallest);
-  if (all.shortlist.empty() && !all.was_stopped)
-    for_each_candidate(base.job.job, base.job.plan, [&](const Candidate& candidate) {
-      if (all.shortlist.empty()) all.shortlist.push_back({candidate, {}});
-    });
-  return all;
-}
-
-// Without estimates: in their own order, all as long as there are few.
-EstimatedShare enumerated(const PlanBase& base, std::size_t most) {
-  const EnumeratedCandidates found = enumerated_candidates(
-      base.job.job, base.job.plan, std::max(most, enumerated_anyway), std::max(most, grid_anyway));
-  EstimatedShare all;
-  all.candidates = all.feasible = found.all;
-  for (const Candidate& of : found.chosen) all.shortlist.push_back({of, {}});
-  return all;
-}
-
-std::int64_t count_candidates(const Job& job, const PlanConfig& limits) {
-  std::int64_t count = 0;
-  for_each_candidate(job, limits, [&](const Candidate&) { ++count; });
-  return count;
-}
-
-// By the objective; equal ones in their own order.
-void sort_by_goal(std::vector<RankedCandidate>& of, PlanObjective objective) {
-  std::ranges::sort(of, [&](const RankedCandidate& a, const RankedCandidate& b) {
-    const auto key = [&](const RankedCandidate& one) {
-      const auto peak = static_cast<double>(one.evaluation.peak_bytes);
-      return std::make_tuple(goal_of(objective, one.evaluation.step_s, peak), one.evaluation.step_s, peak,
-                             std::cref(one.candidate));
-    };
-    return key(a) < key(b);
-  });
-}
-
-std::vector<RankedCandidate> pareto_of(std::vector<RankedCandidate> of) {
-  sort_by_goal(of, PlanObjective::step_time);
-  std::vector<RankedCandidate> front;
-  for (RankedCandidate& one : of)
-    if (front.empty() || one.evaluation.peak_bytes < front.back().evaluation.peak_bytes)
-      front.push_back(std::move(one));
-  return front;
-}
-
 class Search {
  public:
   Search(const PlanBase& base, const PlanSearchOptions& options)
@@ -156,6 +104,8 @@ class Search {
     improve(result);
     deal_layers(result);
     improve(result);  // what has its layers dealt
+    move_layers(result);
+    take_evaluations(result.best, fitting_);
     result.pareto = pareto_of(fitting_);
     while (result.best.size() > best) {
       result.rest.push_back(std::move(result.best.back()));
@@ -167,6 +117,8 @@ class Search {
   static constexpr int most_rounds = 8, most_rounds_of_starts = 24;
   static constexpr std::size_t most_starts = 24, few = 2, few_of_front = 4, most_dealt = 10;
   static constexpr double near_the_best = 1.3;  // x its goal: layers dealt by time hardly gain more
+  static constexpr double near_enough_to_move = 1.1;
+  static constexpr std::size_t most_moved = 4, moves_at_once = 6;
 
   void simulate(const std::vector<EstimatedCandidate>& next, std::int64_t all, PlanSearchResult& result) {
     std::vector<Question> questions;
@@ -204,8 +156,9 @@ class Search {
            batch;
   }
 
-  // Sharing links makes no step shorter: behind those that are asked for, only what could still take the
-  // place of one of them is simulated, a few at a time.
+  // Sharing links hardly ever makes a step shorter (where it changes which transfer goes first, by some per
+  // cent): behind those that are asked for, only what could still take the place of one of them is simulated,
+  // a few at a time.
   void simulate_with_contention(PlanSearchResult& result) const {
     const std::size_t all = result.best.size(), asked = std::min(all, static_cast<std::size_t>(limits_.best));
     simulate_with_contention(result, 0, asked);
@@ -279,13 +232,47 @@ class Search {
     if (!next.empty()) try_all(next, result);
   }
 
+  // From the best of some splits and schedules, one layer at a time to another stage, as long as that is
+  // better: estimates say which of the many moves are worth a look.
+  void move_layers(PlanSearchResult& result) {
+    if (result.was_stopped || result.best.empty() || has_kinds() || !result.has_estimates) return;
+    const double most = near_enough_to_move * goal(result.best.front());
+    MovedLayers moved(base_);
+    const std::size_t known = fitting_.size();
+    std::set<Candidate> ends;  // others on the way there are no plans of their own
+    for (RankedCandidate at : climb_starts(fitting_, {}, limits_.minimise, most_moved)) {
+      for (int round = 0; round < most_rounds && goal(at) <= most && !result.was_stopped; ++round) {
+        std::vector<EstimatedCandidate> next;
+        for (const Candidate& of : moved.of(at.candidate, moves_at_once))
+          if (!simulated_.contains(of)) next.push_back({of, {}});
+        const std::size_t before = fitting_.size();
+        if (!next.empty()) simulate(next, result.evaluated + static_cast<std::int64_t>(next.size()), result);
+        const double to_beat = goal(at);
+        for (std::size_t i = before; i < fitting_.size(); ++i)
+          if (goal(fitting_[i]) < goal(at)) at = fitting_[i];
+        if (goal(at) >= to_beat) break;
+      }
+      ends.insert(at.candidate);
+    }
+    place(known, result, [&](const Candidate& of) { return ends.contains(of); });
+  }
+
   // Those that are better than the best, simulated with contention, take their places before it.
   void try_all(const std::vector<EstimatedCandidate>& next, PlanSearchResult& result) {
-    const double to_beat = goal(result.best.front());
-    const std::size_t known = fitting_.size(), listed = result.best.size();
+    const std::size_t known = fitting_.size();
     simulate(next, result.evaluated + static_cast<std::int64_t>(next.size()), result);
+    place(known, result, [](const Candidate&) { return true; });
+  }
+
+  // Likewise of what fits from the number `known` on.
+  template <typename Accepts>
+  void place(std::size_t known, PlanSearchResult& result, const Accepts& accepts) {
+    const double to_beat = goal(result.best.front());
+    const std::size_t listed = result.best.size();
     for (std::size_t i = known; i < fitting_.size(); ++i)
-      (goal(fitting_[i]) < to_beat && !result.was_stopped ? result.best : result.rest).push_back(fitting_[i]);
+      (goal(fitting_[i]) < to_beat && accepts(fitting_[i].candidate) && !result.was_stopped ? result.best
+                                                                                            : result.rest)
+          .push_back(fitting_[i]);
     if (result.was_stopped || result.best.size() == listed) return;
     simulate_with_contention(result, listed, result.best.size());
     if (!result.was_stopped) return sort_by_goal(result.best, limits_.minimise);
@@ -368,7 +355,8 @@ PlanSearchResult search_jobs(const PlanBase& base, const PlanSearchOptions& aske
   }
   if (count_candidates(base.job.job, base.job.plan) == 0) throw contradiction_of_limits(base.job);
   result.has_estimates = has_layer_kinds(base.job.job);
-  const EstimatedShare share = result.has_estimates ? estimated(base, most, options) : enumerated(base, most);
+  const EstimatedShare share =
+      result.has_estimates ? estimated_start(base, most, options) : enumerated_start(base, most);
   result.candidates = share.candidates;
   result.pruned = share.pruned;
   result.feasible = share.feasible;

@@ -18,7 +18,7 @@ TEST_CASE("what the search finds is the best of simulating every candidate", "[l
         found_by(base_of(job, with(few_candidates, {"plan.evaluations", "100000"})), 2);
     REQUIRE(all.evaluated > 40);
     const PlanSearchResult few = found_by(base_of(job, with(few_candidates, {"plan.evaluations", "8"})), 2);
-    CHECK(few.evaluated <= 40);  // with neighbours, and layers dealt
+    CHECK(few.evaluated <= 48);  // with neighbours, and layers dealt and moved
     REQUIRE(!few.best.empty());
     CHECK(few.best.front().evaluation.step_s <= all.best.front().evaluation.step_s * (1 + 1e-9));
   }

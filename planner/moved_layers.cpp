@@ -1,0 +1,73 @@
+#include "planner/moved_layers.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "configs/pipeline_layout.h"
+#include "planner/layer_shares.h"
+#include "planner/pipeline_costs.h"
+
+namespace simrun {
+namespace {
+
+constexpr double worth_a_look = 1.002;  // x what its step is estimated to take
+
+struct Move {
+  double step_s = 0;
+  std::size_t from = 0, to = 0;
+  auto operator<=>(const Move&) const = default;
+};
+
+void move(std::vector<StageContent>& stages, std::size_t from, std::size_t to) {
+  --stages[from].layers;
+  ++stages[to].layers;
+}
+
+}  // namespace
+
+MovedLayers::MovedLayers(const PlanBase& base)
+    : base_(base),
+      estimator_(
+          base.job.job, [&base](const Candidate& of) { return accepted_job(base, of); }, prices_) {}
+
+std::vector<Candidate> MovedLayers::of(const Candidate& candidate, std::size_t most) {
+  if (candidate.pipeline == 1 || candidate.is_as_written || !has_layer_kinds(base_.job.job)) return {};
+  const std::optional<Job> job = accepted_job(base_, candidate);
+  const PassCosts* passes = estimator_.passes_of(candidate, candidate.micro_batch, candidate.recompute);
+  if (!job || passes == nullptr) return {};
+  std::vector<StageContent> stages = job->parallelism.stages;
+  const std::vector costs(static_cast<std::size_t>(candidate.pipeline), passes);
+  const auto microbatches = static_cast<double>(candidate.microbatches(job->training.global_batch_size));
+  const std::int64_t limit = base_.job.plan.max_memory;
+  const double room =
+      limit > 0 ? std::min(passes->room_bytes, static_cast<double>(limit)) : passes->room_bytes;
+  const auto estimated = [&](const PipelineCosts& pipeline) {
+    return estimator_.step_s(candidate, pipeline, passes->tied_elements);
+  };
+  const std::optional<double> now = estimated(pipeline_costs(candidate, stages, costs));
+  if (!now) return {};
+  std::vector<Move> moves;
+  for (std::size_t from = 0; from < stages.size(); ++from)
+    for (std::size_t to = 0; to < stages.size(); ++to) {
+      if (from == to || stages[from].layers <= least_layers(stages[from])) continue;
+      move(stages, from, to);
+      const PipelineCosts pipeline = pipeline_costs(candidate, stages, costs);
+      if (peak_bytes(*passes, candidate, microbatches, pipeline) <= Estimate::excess * room)
+        if (const auto seconds = estimated(pipeline); seconds && *seconds < *now * worth_a_look)
+          moves.push_back({*seconds, from, to});
+      move(stages, to, from);
+    }
+  std::ranges::sort(moves);
+  if (moves.size() > most) moves.resize(most);
+  std::vector<Candidate> moved;
+  for (const Move& of : moves) {
+    move(stages, of.from, of.to);
+    moved.push_back(candidate);
+    moved.back().balance.layout = pipeline_layout_text(stages);
+    move(stages, of.to, of.from);
+  }
+  return moved;
+}
+
+}  // namespace simrun

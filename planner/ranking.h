@@ -1,0 +1,19 @@
+#pragma once
+
+#include <vector>
+
+#include "configs/plan_config.h"
+#include "planner/search.h"
+
+namespace simrun {
+
+// By the objective; equal ones in their own order.
+void sort_by_goal(std::vector<RankedCandidate>& of, PlanObjective objective);
+
+// Those that none beats in both time and memory, fastest first.
+std::vector<RankedCandidate> pareto_of(std::vector<RankedCandidate> of);
+
+// What is known of these candidates in place of what was known of them: times with shared links.
+void take_evaluations(const std::vector<RankedCandidate>& known, std::vector<RankedCandidate>& of);
+
+}  // namespace simrun

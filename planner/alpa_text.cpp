@@ -94,6 +94,10 @@ std::string nearest_words(const AlpaOutcome& outcome) {
 
 std::string alpa_text(const AlpaOutcome& outcome) {
   std::string text;
+  if (outcome.reference)
+    text += fmt::format("{}: simulated {:.4g} s, taken: no proposal is faster\n",
+                        outcome.references[*outcome.reference].name,
+                        outcome.references[*outcome.reference].step_s);
   if (outcome.best) {
     const AlpaPlan& plan = outcome.plans[*outcome.best];
     text += fmt::format("{}: simulated {:.4g} s, estimated {:.4g} s{}{}\n",
@@ -106,8 +110,6 @@ std::string alpa_text(const AlpaOutcome& outcome) {
                 ? "stopped before anything was found\n"
                 : "no plan was found to fit" + nearest_words(outcome) + "; --plan alone tells what would\n";
   }
-  if (outcome.reference)
-    text += fmt::format("faster and taken: {}\n", outcome.references[*outcome.reference].name);
   if (outcome.was_stopped && !outcome.plans.empty()) text += "stopped: the best so far\n";
   std::size_t width = 0;
   for (const auto* plans : {&outcome.simulated, &outcome.references})

@@ -271,6 +271,7 @@ std::optional<RowRule> applied_by(Matcher matcher, const RowRule& rule, const st
 bool holds_where(const RowRule& rule, const MeasuredRow& row) {
   return std::ranges::all_of(rule.where, [&](const auto& condition) {
     const auto& [column, asked] = condition;
+    if (asked == "absent") return row[column].empty();
     const bool is_at_least = asked.ends_with('+');
     const std::string number = asked.substr(0, asked.size() - (is_at_least ? 1 : 0));
     if (number.empty() || number.find_first_not_of("0123456789") != std::string::npos)

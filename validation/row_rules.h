@@ -20,7 +20,7 @@ struct RowRule {
   std::vector<std::string> match;
   std::vector<std::string> unless;  // none of these in the text
   // Of notes.yaml and frameworks.yaml: only of rows whose cells, as the file has them, are such. "16+": a
-  // number of at least 16; "16": that very one; else a pattern as in `match`.
+  // number of at least 16; "16": that very one; "absent": the cell is empty; else a pattern as in `match`.
   std::vector<std::pair<Column, std::string>> where;
   std::string reason;                                    // where that is known from
   std::vector<std::pair<Column, std::string>> cells;     // of empty cells

@@ -143,7 +143,7 @@ TEST_CASE("row: what no rule knows is named, in place of the keys that the job w
   CHECK(unknown({}).empty());
   CHECK(unknown({{Column::hardware, "Gaudi2"}}) ==
         "hardware 'Gaudi2': this GPU has no profile in configs/gpus");
-  for (const char* other : {"MI350X", "MI300A", "GB10", "L20"})
+  for (const char* other : {"MI308X", "MI300A", "GB10", "L20"})
     CHECK(unknown({{Column::hardware, other}}).find("has no profile") != std::string::npos);
   CHECK(unknown({{Column::hardware, "A100 64GB"}}) ==
         "hardware 'A100 64GB': of its memory this GPU has no profile in configs/gpus, a100_sxm_80gb has 80 "

@@ -5,6 +5,7 @@
 
 #include "cli/config_difference.h"
 #include "cli/console.h"
+#include "cli/levers.h"
 #include "cli/likely_time.h"
 #include "cli/outputs.h"
 #include "cli/page_detail.h"
@@ -67,6 +68,14 @@ int compare(const Options& options, const LoadOptions& load) {
   comparison.config = config_differences(a, b);
   const std::optional<LikelyTime> likely_a = likely_time(a.plan, load, comparison.a.step_time_s),
                                   likely_b = likely_time(b.plan, load, comparison.b.step_time_s);
+  const auto misfit = [&](const Input& of, const Timeline& run, const Summary& summary,
+                          const std::string& name) {
+    return summary.fits ? ""
+                        : name + ": " +
+                              explain_misfit(of.plan, run, summary, of.job ? &*of.job : nullptr, load) + "\n";
+  };
+  const std::string misfits =
+      misfit(a, run_a, comparison.a, comparison.name_a) + misfit(b, run_b, comparison.b, comparison.name_b);
   std::string wrote;
   if (page)
     wrote = write_reported(*page, html_page({a.plan, run_a, comparison.a}, {b.plan, run_b, comparison.b},
@@ -76,7 +85,8 @@ int compare(const Options& options, const LoadOptions& load) {
                           with_likely(summary_json(b.plan, comparison.b), likely_b)));
   else if (!options.quiet)
     print(comparison_table(comparison) + likely_text(comparison.name_a, likely_a) +
-          likely_text(comparison.name_b, likely_b) + wrote);
+          likely_text(comparison.name_b, likely_b) + misfits + wrote);
+  if (options.json != options.quiet) complain(misfits);
   return comparison.a.fits || comparison.b.fits ? 0 : 3;
 }
 

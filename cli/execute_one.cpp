@@ -209,6 +209,10 @@ PreparedExecution prepare_execution(const Options& options, const Input& input, 
     refuse(refusal_position(input, ": training.precision"),
            "--dtype bf16 rounds what the plan holds in bf16 or fp16, and this plan holds nothing in them",
            "--dtype f32 runs it as it is.");
+  if (const std::string why =
+          processes == nullptr ? "" : uneven_shares(input.plan.ranks(), processes->processes());
+      !why.empty())
+    refuse(file, why, "");
   if (!faults.empty()) throw ConfigError(std::move(faults));
   PreparedExecution prepared{execute_options(flags, input.plan), {}};
   ExecuteOptions& how = prepared.how;

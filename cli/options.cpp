@@ -40,8 +40,8 @@ void add_what_to_run(CLI::App& app, Options& options, Words& words) {
                  "auto (fast, and SimGrid where shared links matter), fast or simgrid")
       ->check(CLI::IsMember({"auto", "fast", "simgrid"}));
   app.add_option("--sweep", words.sweeps,
-                 "simulate each value, KEY=A,B,C; repeatable (every combination): --sweep "
-                 "training.micro_batch_size=1,2")
+                 "simulate each value, KEY=A,B,C or KEY=1..8 (1, 2, 4, 8); repeatable (every combination): "
+                 "--sweep training.micro_batch_size=1,2")
       ->allow_extra_args(false);
   app.add_option("--placement", words.placement,
                  "auto: simulate the job with its ranks placed in each sensible order of axes over the GPUs")

@@ -1,5 +1,8 @@
 #include "cli/sweep_values.h"
 
+#include <cstdint>
+#include <utility>
+
 namespace simrun {
 namespace {
 
@@ -34,6 +37,21 @@ struct FlowState {
   }
 };
 
+// "2..16" -> 2, 4, 8, 16: a whole number, doubled as long as it is no more than the other. What is no such
+// range stands for itself.
+void add_range(const std::string& value, std::vector<std::string>& values) {
+  const std::size_t dots = value.find("..");
+  const auto number = [](const std::string& digits) {
+    const bool is_one =
+        !digits.empty() && digits.size() <= 15 && digits.find_first_not_of("0123456789") == std::string::npos;
+    return is_one ? std::stoll(digits) : 0;
+  };
+  const std::int64_t from = dots == std::string::npos ? 0 : number(value.substr(0, dots));
+  const std::int64_t to = dots == std::string::npos ? 0 : number(value.substr(dots + 2));
+  if (from == 0 || to < from) return values.push_back(value);
+  for (std::int64_t at = from; at <= to; at *= 2) values.push_back(std::to_string(at));
+}
+
 }  // namespace
 
 std::optional<std::vector<std::string>> split_values(const std::string& text) {
@@ -41,9 +59,9 @@ std::optional<std::vector<std::string>> split_values(const std::string& text) {
   std::string value;
   FlowState state;
   const auto end_value = [&] {
-    values.push_back(trimmed(value));
-    value.clear();
-    return !values.back().empty();
+    const std::string whole = trimmed(std::exchange(value, ""));
+    add_range(whole, values);
+    return !whole.empty();
   };
   for (std::size_t at = 0; at < text.size(); ++at) {
     const char c = text[at];

@@ -12,7 +12,7 @@ namespace simrun {
 constexpr std::size_t most_sweep_points = 10'000;
 
 // "a, {b: 1, c: 2}, 'd,e'" -> three values, split at commas outside brackets, braces and quotes, without the
-// spaces around them. Nothing if a bracket or quote is not closed, or a value is empty.
+// spaces around them; "1..8" -> 1, 2, 4, 8. Nothing if a bracket or quote is not closed, or a value is empty.
 std::optional<std::vector<std::string>> split_values(const std::string& text);
 
 bool is_small_enough(const std::vector<SweepKey>& keys);

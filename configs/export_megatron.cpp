@@ -287,9 +287,14 @@ std::string comments(const Job& job, const MegatronArguments& arguments, const s
       "# {} as Megatron-LM's arguments, by simrun {}. Names are those of\n# {}\n# at commit {}.\n"
       "# Yours to add: data, tokenizer, length of training, learning rate schedule, checkpoints.\n",
       job.name, version, megatron_source, megatron_commit);
+  std::vector<std::string> kinds;
+  for (const NodeGroup& group : job.cluster.node_groups) kinds.push_back(group.gpu.name);
+  if (kinds.empty()) kinds.push_back(job.cluster.gpu.name);
   text += fmt::format("# Simulated on {} nodes of {} GPUs ({}, {}).\n", job.cluster.nodes,
-                      job.cluster.gpus_per_node, job.cluster.name, job.cluster.gpu.name);
+                      job.cluster.gpus_per_node, job.cluster.name, fmt::join(kinds, " and "));
   Notes notes = arguments.unexpressed;
+  if (!job.cluster.node_groups.empty())
+    notes.emplace_back("node_groups: GPUs of several kinds, which Megatron-LM takes for equal");
   if (!job.framework.name.empty())
     notes.push_back(fmt::format("framework: {}; what runs this is the framework", job.framework.name));
   if (job.cluster.imperfections != Imperfections{})

@@ -181,6 +181,12 @@ class DeepSpeedImport {
     const auto micro = copy_number(config_, "train_micro_batch_size_per_gpu", "training.micro_batch_size");
     const auto all = copy_number(config_, "train_batch_size", "training.global_batch_size");
     const auto steps = number(config_, "gradient_accumulation_steps");
+    const auto refuse_none = [&](const char* key, std::optional<std::int64_t> read) {
+      if (read == 0) problem(*config_.find(key), fmt::format("'{}' must be 1 or more, not 0", key));
+    };
+    refuse_none("train_micro_batch_size_per_gpu", micro);
+    refuse_none("train_batch_size", all);
+    refuse_none("gradient_accumulation_steps", steps);
     constexpr std::int64_t most = 100'000;  // products stay numbers
     if (!micro || !steps || *micro == 0 || *steps == 0 || *micro > most || *steps > most) return;
     const std::int64_t of_rank = *micro * *steps;

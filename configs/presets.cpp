@@ -89,6 +89,13 @@ void report_missing(const ConfigNode& name, const std::string& folder, const Pre
                                          : name.position.line > 0 ? "beside this file or "
                                                                   : "here, beside the job or ",
                                          folder);
+  std::error_code ignored;
+  for (const fs::path& place : folders_for(name, folder, search))
+    if (is_path && fs::is_directory(place / name.text, ignored)) {
+      reading.problems.push_back(
+          {name.position, fmt::format("{} is a directory, not a file", in_quotes(name.text)), hint});
+      return;
+    }
   reading.problems.push_back(
       {name.position, fmt::format("no file {} {}", in_quotes(name.text), places), hint});
 }

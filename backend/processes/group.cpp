@@ -60,13 +60,15 @@ bool ProcessGroup::has_ended() const {
 
 // ---- running ----
 
+std::string uneven_shares(std::int64_t ranks, int processes) {
+  if (ranks % processes == 0) return "";
+  return fmt::format("the plan has {} ranks, which {} processes cannot have equal numbers of; {} can", ranks,
+                     processes, divisors(ranks));
+}
+
 ProcessGroup::Outcome ProcessGroup::run(const Work& work) {
-  if (work.ranks % processes_ != 0)
-    return {
-        fail({FailureKind::disagreement,
-              fmt::format("the plan has {} ranks, which {} processes cannot have equal numbers of; {} can",
-                          work.ranks, processes_, divisors(work.ranks))}),
-        {}};
+  if (const std::string why = uneven_shares(work.ranks, processes_); !why.empty())
+    return {fail({FailureKind::disagreement, why}), {}};
   const std::int64_t each = work.ranks / processes_;
   ThreadFabric fabric({process_ * each, each,
                        [&](std::int64_t from, std::int64_t to, const MessageTag& tag, Message message) {

@@ -151,4 +151,7 @@ class ProcessGroup {
   std::thread carrier_;  // last: it uses all of the above
 };
 
+// Why so many processes cannot run a plan of so many ranks, and how many can; "": they can.
+std::string uneven_shares(std::int64_t ranks, int processes);
+
 }  // namespace simrun

@@ -79,7 +79,11 @@ TEST_CASE("program: a comparison exits with 3 only if neither side fits, and tel
   text.replace(text.find("gpus_per_node: 4"), 16, "gpus_per_node: 4, reserved_memory: 79.99 GiB");
   const std::string full = scratch.write("full.yaml", text), full_too = scratch.write("full2.yaml", text);
   CHECK(run_simrun(fits + " " + full + " --no-html").code == 0);
-  CHECK(run_simrun(full + " " + full_too + " --no-html").code == 3);
+  const Ran neither = run_simrun(full + " " + full_too + " --no-html");
+  CHECK(neither.code == 3);
+  CHECK(neither.output.find("full: does not fit: ") != std::string::npos);
+  CHECK(neither.output.find("full2: does not fit: ") != std::string::npos);
+  CHECK(run_simrun(full + " " + full_too + " --no-html -q").output.starts_with("full: does not fit: "));
   const Ran none = run_simrun("no-a.yaml no-b.yaml");
   CHECK(none.code == 2);
   CHECK(none.output.find("no-a.yaml: error") != std::string::npos);

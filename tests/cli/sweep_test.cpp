@@ -18,6 +18,9 @@ TEST_CASE("sweep: values are split at commas outside brackets, braces and quotes
   CHECK(split_values("'a,b',\"c\\\",d\"") == Words{"'a,b'", "\"c\\\",d\""});
   CHECK(split_values("'it''s, one',2") == Words{"'it''s, one'", "2"});
   CHECK(split_values("it's,two") == Words{"it's", "two"});
+  CHECK(split_values("1..8,12") == Words{"1", "2", "4", "8", "12"});
+  CHECK(split_values("3..7") == Words{"3", "6"});
+  CHECK(split_values("8..1,../a.csv,0..4") == Words{"8..1", "../a.csv", "0..4"});
   for (const char* wrong : {"", "1,", ",1", "1,,2", "[1,2", "1]", "{1]", "'a", " , "}) {
     CAPTURE(wrong);
     CHECK_FALSE(split_values(wrong).has_value());

@@ -76,6 +76,11 @@ TEST_CASE("DeepSpeed: all that is wrong is named where it stands, also what the 
         "4 errors; nothing was run.\n");
   CHECK(deepspeed("{\"train_batch_size\": 30, \"train_micro_batch_size_per_gpu\": 4}", rest)
             .starts_with("ds.json:1:22: error: 30 sequences do not split into micro_batch_size 4"));
+  CHECK(deepspeed("{\"train_batch_size\": 0, \"gradient_accumulation_steps\": 0}") ==
+        "ds.json:1:22: error: 'train_batch_size' must be 1 or more, not 0\n"
+        "ds.json:1:56: error: 'gradient_accumulation_steps' must be 1 or more, not 0\n"
+        "2 errors; nothing was run.\n");
+  CHECK(deepspeed("{\"train_batch_size\": -8}").ends_with("1 error; nothing was run.\n"));
   CHECK(deepspeed("[1]").starts_with("ds.json:1:1: error: a DeepSpeed configuration is a map"));
 }
 

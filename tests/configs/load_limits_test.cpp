@@ -26,6 +26,7 @@ TEST_CASE("a missing preset does not hide what else is wrong in its section") {
   CHECK(cluster[0].message == "no file 'dgx_h10' in clusters/");
   CHECK(cluster[1].message == "'cluster.nodes': must be at least 1, not 0");
   CHECK(cluster[2].message == "no file 'h1000' in gpus/");
+  CHECK(problems_of(edited("from: dgx_h100", "from: .")).at(0).message == "'.' is a directory, not a file");
   const std::vector<Diagnostic> gpu =
       problems_of(edited("nodes: 1", "nodes: 1, gpu: {from: h1000, memory: 80, banana: 1}"));
   REQUIRE(gpu.size() == 3);

@@ -50,7 +50,7 @@ done
 
 execute=("$simrun" job.yaml --execute --dtype f64 --json --no-html)
 timeout -k 5 60 mpirun -q --oversubscribe -n 3 "${execute[@]}" >result 2>error
-expect "3 processes: exit code" [ $? -eq 4 ]
+expect "3 processes: exit code" [ $? -eq 2 ]
 expect "3 processes: one message" [ "$(grep -c 'the plan has 8 ranks, which 3 processes' error)" -eq 1 ]
 timeout -k 5 60 mpirun -q --oversubscribe -n 4 "${execute[@]}" --set training.micro_batch_size=3 >result 2>error
 expect "mistake: exit code" [ $? -eq 2 ]

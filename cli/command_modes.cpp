@@ -98,7 +98,7 @@ bool is_asked(std::string_view mode, const Options& of) {
          : mode == "--print-schedule" ? of.print_schedule
          : mode == "--print-layout"   ? of.print_layout
          : mode == "--print-topology" ? of.print_topology
-                                      : true;
+                                      : mode == simulating;
 }
 
 bool has(const Flags& flags, std::string_view flag) { return std::ranges::find(flags, flag) != flags.end(); }

@@ -68,11 +68,12 @@ int compare(const Options& options, const LoadOptions& load) {
   comparison.config = config_differences(a, b);
   const std::optional<LikelyTime> likely_a = likely_time(a.plan, load, comparison.a.step_time_s),
                                   likely_b = likely_time(b.plan, load, comparison.b.step_time_s);
-  const auto misfit = [&](const Input& of, const Timeline& run, const Summary& summary,
+  const auto misfit = [&](const Input& of, const Timeline& timeline, const Summary& summary,
                           const std::string& name) {
-    return summary.fits ? ""
-                        : name + ": " +
-                              explain_misfit(of.plan, run, summary, of.job ? &*of.job : nullptr, load) + "\n";
+    return summary.fits
+               ? ""
+               : name + ": " + explain_misfit(of.plan, timeline, summary, of.job ? &*of.job : nullptr, load) +
+                     "\n";
   };
   const std::string misfits =
       misfit(a, run_a, comparison.a, comparison.name_a) + misfit(b, run_b, comparison.b, comparison.name_b);

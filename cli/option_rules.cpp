@@ -69,7 +69,7 @@ OptionFault job_fault(const Options& options, const CommandMode& mode) {
 // What nothing computes is read of --execute's flags beside --device null.
 OptionFault null_device_fault(const std::vector<std::string>& given) {
   for (const char* flag :
-       {"--dtype", "--reference", "--seed", "--learning-rate", "--data", "--load", "--save"})
+       {"--dtype", "--reference", "--seed", "--learning-rate", "--data", "--load", "--save", "--save-every"})
     if (is_given(given, flag))
       return {fmt::format("{} does not go with --device null, which computes nothing", flag), ""};
   return {};

@@ -213,7 +213,7 @@ std::string plan_text(const PlanBase& base, const PlanSearchResult& result, cons
   if (result.best.empty()) return text + nothing_fits(result) + fitting_text(fitting);
   text += table_of(result.best);
   if (result.pareto.size() > 1)
-    text += "\nStep time against memory, of what was simulated (fast engine)\n" + table_of(result.pareto);
+    text += "\nStep time against memory, of what was simulated\n" + table_of(result.pareto);
   text += losers_text(result);
   const std::string training = training_text(base, result.best.front().evaluation);
   return training.empty() ? text : text + "\n" + training;

@@ -58,13 +58,18 @@ void keep_size(const ConfigNode& cluster, ConfigNode& other) {
     }
 }
 
-// The preset that a section is written over ("model.from"), of which --set names another: what the job writes
-// beside it stays. Null: the section is no such one. Of a cluster the links that it writes are the old one's.
+// Where --set names another preset for a map that is written over one ("model.from", "cluster.gpu.from"): the
+// name, so that what the job writes beside it stays. Null where there is none, and for the cluster, whose
+// links and sizes are the old preset's.
 ConfigNode* written_preset(const std::string& path, ConfigNode& root) {
-  const std::size_t dot = path.find('.');
-  if (dot == std::string::npos || path.substr(dot) != ".from" || path == "cluster.from") return nullptr;
-  ConfigNode* const section = root.find(path.substr(0, dot));
-  return section == nullptr || section->kind != ConfigNode::Kind::map ? nullptr : section->find("from");
+  if (!path.ends_with(".from") || path == "cluster.from") return nullptr;
+  ConfigNode* node = &root;
+  for (std::size_t begin = 0; node != nullptr && begin <= path.size();) {
+    const std::size_t dot = std::min(path.find('.', begin), path.size());
+    node = node->kind == ConfigNode::Kind::map ? node->find(path.substr(begin, dot - begin)) : nullptr;
+    begin = dot + 1;
+  }
+  return node;
 }
 
 // One --set on top of the tree. Its position has no line; its file is the flag as typed.

@@ -194,7 +194,10 @@ std::optional<Estimate> BalancedEstimator::estimate_of(const Candidate& of, cons
   const bool fits = std::ranges::min(spare) >= 0;
   for (std::size_t rank = 1; rank < spare.size(); ++rank)
     if (fits ? peak(rank) > peak(worst) : spare[rank] < spare[worst]) worst = rank;
-  Estimate estimate{.step_s = 0, .peak_bytes = peak(worst), .room_bytes = costs[worst]->room_bytes};
+  Estimate estimate{.step_s = 0,
+                    .peak_bytes = peak(worst),
+                    .room_bytes = costs[worst]->room_bytes,
+                    .excess = memory_excess(of)};
   if (estimate.peak_bytes > hopeless_balanced * estimate.room_bytes) return estimate;
   const std::optional<double> seconds = slowest_.step_s(of, pipeline, costs.front()->tied_elements);
   if (!seconds) return std::nullopt;

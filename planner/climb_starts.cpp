@@ -9,7 +9,7 @@
 #include <tuple>
 #include <utility>
 
-#include "planner/shortlist.h"
+#include "planner/ranking.h"
 
 namespace simrun {
 
@@ -36,6 +36,14 @@ std::vector<RankedCandidate> climb_starts(std::vector<RankedCandidate> fitting,
       best.push_back(std::move(one));
   }
   return best;
+}
+
+std::vector<RankedCandidate> pipelined_starts(std::vector<RankedCandidate> fitting, PlanObjective objective,
+                                              double most_goal, std::size_t most) {
+  std::erase_if(fitting, [&](const RankedCandidate& of) {
+    return of.candidate.pipeline == 1 || goal_of(objective, of) > most_goal;
+  });
+  return climb_starts(std::move(fitting), {}, objective, most);
 }
 
 }  // namespace simrun

@@ -14,4 +14,8 @@ std::vector<RankedCandidate> climb_starts(std::vector<RankedCandidate> fitting,
                                           const std::vector<RankedCandidate>& others, PlanObjective objective,
                                           std::size_t most);
 
+// The same of those that have a pipeline and come to no more than `most_goal`.
+std::vector<RankedCandidate> pipelined_starts(std::vector<RankedCandidate> fitting, PlanObjective objective,
+                                              double most_goal, std::size_t most);
+
 }  // namespace simrun

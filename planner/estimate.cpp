@@ -233,6 +233,11 @@ const StepPrices* Estimator::steps_of(const Candidate& candidate) {
                    [&] { return step_prices(loaded(of), of); });
 }
 
+// Interleaved chunks are taken to be as full as the fullest: up to 1.08 of some small jobs.
+double memory_excess(const Candidate& candidate) {
+  return candidate.schedule == "interleaved_zb" ? 1.1 : Estimate{}.excess;
+}
+
 // Activations grow with the microbatch as they are; what is far too large for it need not be priced.
 std::optional<Estimate> Estimator::too_large(const Candidate& of, RecomputeGranularity recompute) {
   if (of.micro_batch == 1 || job_.training.global_batch_size % of.data != 0) return std::nullopt;
@@ -269,7 +274,8 @@ std::optional<Estimate> Estimator::estimate(const Candidate& candidate, double m
   const auto microbatches = static_cast<double>(candidate.microbatches(job_.training.global_batch_size));
   Estimate estimate{.step_s = 0,
                     .peak_bytes = peak_bytes(*passes, candidate, microbatches, pipeline),
-                    .room_bytes = passes->room_bytes};
+                    .room_bytes = passes->room_bytes,
+                    .excess = memory_excess(candidate)};
   if (estimate.peak_bytes > hopeless * estimate.room_bytes) return estimate;
   // No rank waits, and nothing is gathered.
   if (const double least = microbatches * pipeline.slowest_pass_s(); least > most_s) {

@@ -22,10 +22,12 @@ struct Estimate {
   double peak_bytes = 0;  // of the fullest pipeline rank
   double room_bytes = 0;  // of a GPU
   bool is_bound = false;  // it takes step_s at least, which was not asked for; nothing else is known
-  // x the engine's peak: hardly ever is peak_bytes above that.
-  static constexpr double excess = 1.03;
+  double excess = 1.03;   // x the engine's peak: hardly ever is peak_bytes above that
   bool may_fit(double room) const { return peak_bytes <= excess * room; }
 };
+
+// Estimate::excess.
+double memory_excess(const Candidate& candidate);
 
 // The candidate's job as the loader accepts it; nothing where it does not.
 using LoadCandidate = std::function<std::optional<Job>(const Candidate&)>;

@@ -1,6 +1,7 @@
 #include "planner/moved_layers.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -53,13 +54,15 @@ std::vector<Candidate> MovedLayers::of(const Candidate& candidate, std::size_t m
       if (from == to || stages[from].layers <= least_layers(stages[from])) continue;
       move(stages, from, to);
       const PipelineCosts pipeline = pipeline_costs(candidate, stages, costs);
-      if (peak_bytes(*passes, candidate, microbatches, pipeline) <= Estimate::excess * room)
+      if (peak_bytes(*passes, candidate, microbatches, pipeline) <= memory_excess(candidate) * room)
         if (const auto seconds = estimated(pipeline); seconds && *seconds < *now * worth_a_look)
           moves.push_back({*seconds, from, to});
       move(stages, to, from);
     }
   std::ranges::sort(moves);
-  if (moves.size() > most) moves.resize(most);
+  const std::int64_t to_run = 2 * std::llround(microbatches) * static_cast<std::int64_t>(stages.size());
+  moves.resize(std::min({moves.size(), most, static_cast<std::size_t>(passes_left_ / to_run)}));
+  passes_left_ -= to_run * static_cast<std::int64_t>(moves.size());
   std::vector<Candidate> moved;
   for (const Move& of : moves) {
     move(stages, of.from, of.to);

@@ -6,9 +6,25 @@
 #include <tuple>
 #include <utility>
 
-#include "planner/shortlist.h"
-
 namespace simrun {
+
+double goal_of(PlanObjective objective, const RankedCandidate& of) {
+  return goal_of(objective, of.evaluation.step_s, static_cast<double>(of.evaluation.peak_bytes));
+}
+
+double goal_at(PlanObjective objective, const std::vector<RankedCandidate>& of, std::size_t place) {
+  std::vector<double> goals;
+  for (const RankedCandidate& one : of) goals.push_back(goal_of(objective, one));
+  std::ranges::nth_element(goals, goals.begin() + static_cast<std::ptrdiff_t>(place));
+  return goals[place];
+}
+
+RankedCandidate as_estimated(const EstimatedCandidate& of) {
+  RankedCandidate ranked{of.candidate, of.estimate, {}};
+  ranked.evaluation.step_s = of.estimate.step_s;
+  ranked.evaluation.peak_bytes = static_cast<std::int64_t>(of.estimate.peak_bytes);
+  return ranked;
+}
 
 void sort_by_goal(std::vector<RankedCandidate>& of, PlanObjective objective) {
   std::ranges::sort(of, [&](const RankedCandidate& a, const RankedCandidate& b) {

@@ -1,11 +1,21 @@
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "configs/plan_config.h"
 #include "planner/search.h"
+#include "planner/shortlist.h"
 
 namespace simrun {
+
+double goal_of(PlanObjective objective, const RankedCandidate& of);
+
+// That of the one at `place` among them.
+double goal_at(PlanObjective objective, const std::vector<RankedCandidate>& of, std::size_t place);
+
+// What its estimate says, in place of an evaluation.
+RankedCandidate as_estimated(const EstimatedCandidate& of);
 
 // By the objective; equal ones in their own order.
 void sort_by_goal(std::vector<RankedCandidate>& of, PlanObjective objective);

@@ -105,8 +105,7 @@ class Search {
     deal_layers(result);
     improve(result);  // what has its layers dealt
     move_layers(result);
-    take_evaluations(result.best, fitting_);
-    result.pareto = pareto_of(fitting_);
+    find_front(result);
     while (result.best.size() > best) {
       result.rest.push_back(std::move(result.best.back()));
       result.best.pop_back();
@@ -118,7 +117,7 @@ class Search {
   static constexpr std::size_t most_starts = 24, few = 2, few_of_front = 4, most_dealt = 10;
   static constexpr double near_the_best = 1.3;  // x its goal: layers dealt by time hardly gain more
   static constexpr double near_enough_to_move = 1.1;
-  static constexpr std::size_t most_moved = 4, moves_at_once = 6;
+  static constexpr std::size_t most_moved = 4, moves_at_once = 6, most_of_front = 8;
 
   void simulate(const std::vector<EstimatedCandidate>& next, std::int64_t all, PlanSearchResult& result) {
     std::vector<Question> questions;
@@ -156,29 +155,22 @@ class Search {
            batch;
   }
 
-  // Sharing links hardly ever makes a step shorter (where it changes which transfer goes first, by some per
-  // cent): behind those that are asked for, only what could still take the place of one of them is simulated,
-  // a few at a time.
-  void simulate_with_contention(PlanSearchResult& result) const {
+  // Sharing links seldom makes a step shorter (where it changes which transfer goes first): behind those that
+  // are asked for, only what could still take the place of one of them is simulated, a few at a time.
+  void simulate_with_contention(PlanSearchResult& result) {
     const std::size_t all = result.best.size(), asked = std::min(all, static_cast<std::size_t>(limits_.best));
     simulate_with_contention(result, 0, asked);
     std::size_t begin = asked, end = asked;
     while (begin < all && !result.was_stopped) {
-      const double worst = goal_at(result, begin, asked - 1);
+      const double worst =
+          goal_at(limits_.minimise,
+                  {result.best.begin(), result.best.begin() + static_cast<std::ptrdiff_t>(begin)}, asked - 1);
       while (end < std::min(all, begin + few) && goal(result.best[end]) <= worst) ++end;
       if (end == begin) break;
       simulate_with_contention(result, begin, end);
       begin = end;
     }
     sort_by_goal(result.best, limits_.minimise);
-  }
-
-  // What the one at `place` comes to among the first so many.
-  double goal_at(const PlanSearchResult& result, std::size_t among, std::size_t place) const {
-    std::vector<double> goals;
-    for (std::size_t i = 0; i < among; ++i) goals.push_back(goal(result.best[i]));
-    std::ranges::nth_element(goals, goals.begin() + static_cast<std::ptrdiff_t>(place));
-    return goals[place];
   }
 
   bool has_kinds() const { return GpuKinds(base_.job.job.cluster).count() > 1; }
@@ -205,18 +197,11 @@ class Search {
   std::vector<Candidate> to_be_dealt(double most) const {
     std::vector<RankedCandidate> estimated;
     for (const EstimatedCandidate& of : shortlist_)
-      if (!simulated_.contains(of.candidate)) {
-        RankedCandidate& added = estimated.emplace_back(RankedCandidate{of.candidate, of.estimate, {}});
-        added.evaluation.step_s = of.estimate.step_s;
-        added.evaluation.peak_bytes = static_cast<std::int64_t>(of.estimate.peak_bytes);
-      }
+      if (!simulated_.contains(of.candidate)) estimated.push_back(as_estimated(of));
     std::vector<Candidate> chosen;
-    for (std::vector<RankedCandidate> all : {fitting_, estimated}) {
-      std::erase_if(all,
-                    [&](const RankedCandidate& of) { return of.candidate.pipeline == 1 || goal(of) > most; });
-      for (const RankedCandidate& best : climb_starts(std::move(all), {}, limits_.minimise, most_dealt))
+    for (const std::vector<RankedCandidate>& all : {fitting_, estimated})
+      for (const RankedCandidate& best : pipelined_starts(all, limits_.minimise, most, most_dealt))
         chosen.push_back(best.candidate);
-    }
     return chosen;
   }
 
@@ -236,12 +221,12 @@ class Search {
   // better: estimates say which of the many moves are worth a look.
   void move_layers(PlanSearchResult& result) {
     if (result.was_stopped || result.best.empty() || has_kinds() || !result.has_estimates) return;
-    const double most = near_enough_to_move * goal(result.best.front());
     MovedLayers moved(base_);
+    const double most = near_enough_to_move * goal(result.best.front());
     const std::size_t known = fitting_.size();
-    std::set<Candidate> ends;  // others on the way there are no plans of their own
-    for (RankedCandidate at : climb_starts(fitting_, {}, limits_.minimise, most_moved)) {
-      for (int round = 0; round < most_rounds && goal(at) <= most && !result.was_stopped; ++round) {
+    std::set<Candidate> ends;
+    for (RankedCandidate at : pipelined_starts(fitting_, limits_.minimise, most, most_moved)) {
+      for (int round = 0; round < most_rounds && !result.was_stopped; ++round) {
         std::vector<EstimatedCandidate> next;
         for (const Candidate& of : moved.of(at.candidate, moves_at_once))
           if (!simulated_.contains(of)) next.push_back({of, {}});
@@ -254,25 +239,52 @@ class Search {
       }
       ends.insert(at.candidate);
     }
-    place(known, result, [&](const Candidate& of) { return ends.contains(of); });
+    const std::size_t last = std::min(result.best.size(), static_cast<std::size_t>(limits_.best)) - 1;
+    place({known, goal(result.best[last])}, result, [&](const Candidate& of) { return ends.contains(of); });
+  }
+
+  // With shared links: what is on the front by the time alone may not be, and what is behind it may. Of those
+  // that come to be there no more are simulated than fit a table, and what is left is left out.
+  void find_front(PlanSearchResult& result) {
+    for (int round = 0; round < most_rounds; ++round) {
+      take_evaluations(result.best, fitting_);
+      result.pareto = pareto_of(fitting_);
+      if (result.is_without_contention || result.was_stopped) return;
+      const std::size_t listed = result.best.size();
+      for (const RankedCandidate& of : result.pareto)
+        if (!shared_.contains(of.candidate) && result.best.size() < listed + most_of_front)
+          result.best.push_back(of);
+      if (result.best.size() == listed) break;
+      simulate_with_contention(result, listed, result.best.size());
+      if (result.was_stopped) return result.best.resize(listed);
+      std::erase_if(result.rest, [&](const RankedCandidate& of) { return shared_.contains(of.candidate); });
+    }
+    std::vector<RankedCandidate> known = fitting_;
+    std::erase_if(known, [&](const RankedCandidate& of) { return !shared_.contains(of.candidate); });
+    result.pareto = pareto_of(std::move(known));
+    sort_by_goal(result.best, limits_.minimise);
   }
 
   // Those that are better than the best, simulated with contention, take their places before it.
   void try_all(const std::vector<EstimatedCandidate>& next, PlanSearchResult& result) {
-    const std::size_t known = fitting_.size();
+    const Newcomers next_ones{fitting_.size(), goal(result.best.front())};
     simulate(next, result.evaluated + static_cast<std::int64_t>(next.size()), result);
-    place(known, result, [](const Candidate&) { return true; });
+    place(next_ones, result, [](const Candidate&) { return true; });
   }
 
-  // Likewise of what fits from the number `known` on.
+  // What fits from a number on, and what it must be better than.
+  struct Newcomers {
+    std::size_t first = 0;
+    double to_beat = 0;
+  };
   template <typename Accepts>
-  void place(std::size_t known, PlanSearchResult& result, const Accepts& accepts) {
-    const double to_beat = goal(result.best.front());
+  void place(const Newcomers& of, PlanSearchResult& result, const Accepts& accepts) {
     const std::size_t listed = result.best.size();
-    for (std::size_t i = known; i < fitting_.size(); ++i)
-      (goal(fitting_[i]) < to_beat && accepts(fitting_[i].candidate) && !result.was_stopped ? result.best
-                                                                                            : result.rest)
-          .push_back(fitting_[i]);
+    for (std::size_t i = of.first; i < fitting_.size(); ++i) {
+      const bool is_placed =
+          goal(fitting_[i]) < of.to_beat && accepts(fitting_[i].candidate) && !result.was_stopped;
+      (is_placed ? result.best : result.rest).push_back(fitting_[i]);
+    }
     if (result.was_stopped || result.best.size() == listed) return;
     simulate_with_contention(result, listed, result.best.size());
     if (!result.was_stopped) return sort_by_goal(result.best, limits_.minimise);
@@ -282,11 +294,9 @@ class Search {
     result.best.resize(listed);
   }
 
-  double goal(const RankedCandidate& of) const {
-    return goal_of(limits_.minimise, of.evaluation.step_s, static_cast<double>(of.evaluation.peak_bytes));
-  }
+  double goal(const RankedCandidate& of) const { return goal_of(limits_.minimise, of); }
 
-  void simulate_with_contention(PlanSearchResult& result, std::size_t begin, std::size_t end) const {
+  void simulate_with_contention(PlanSearchResult& result, std::size_t begin, std::size_t end) {
     std::vector<Question> questions;
     for (std::size_t i = begin; i < end; ++i)
       questions.push_back({result.best[i].candidate, result.best[i].evaluation});
@@ -296,9 +306,11 @@ class Search {
                         static_cast<std::int64_t>(result.best.size())});
     result.was_stopped = share.was_stopped;
     if (result.was_stopped) return;
-    for (std::size_t i = begin; i < end; ++i)
+    for (std::size_t i = begin; i < end; ++i) {
+      shared_.insert(result.best[i].candidate);
       if (const Evaluation& found = share.found[i - begin]; found.refusal.empty())
         result.best[i].evaluation = found;
+    }
   }
 
   // From the front of what is left; behind those that were asked for only what may be among the best.
@@ -324,7 +336,7 @@ class Search {
   std::size_t batch_;  // the first
   std::int64_t evaluated_ = 0;
   std::vector<RankedCandidate> fitting_;
-  std::set<Candidate> simulated_;
+  std::set<Candidate> simulated_, shared_;  // the latter with shared links
   std::vector<EstimatedCandidate> shortlist_;
   EstimateErrors errors_;
 };

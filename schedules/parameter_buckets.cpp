@@ -80,11 +80,19 @@ std::int64_t copies(const BucketRules& rules) {
   return std::max<std::int64_t>(static_cast<std::int64_t>(rules.copy_ranks.size()), 1);
 }
 
+// The axes of a gradient's sum over which shards lie.
+std::vector<AxisId> without_replicas(std::vector<AxisId> data_axes, const BucketRules& rules) {
+  std::erase_if(data_axes, [&](AxisId axis) {
+    return std::count(rules.replica_axes.begin(), rules.replica_axes.end(), axis) > 0;
+  });
+  return data_axes;
+}
+
 void pad_for_shards(ParameterBucket& bucket, const BucketRules& rules) {
-  for (const AxisId axis : bucket.data_axes) {
-    const bool cut = std::count(rules.replica_axes.begin(), rules.replica_axes.end(), axis) > 0;
-    (cut ? bucket.replica_axes : bucket.shard_axes).push_back(axis);
-  }
+  bucket.shard_axes = without_replicas(bucket.data_axes, rules);
+  for (const AxisId axis : bucket.data_axes)
+    if (std::find(bucket.shard_axes.begin(), bucket.shard_axes.end(), axis) == bucket.shard_axes.end())
+      bucket.replica_axes.push_back(axis);
   const std::int64_t pieces = rules.mesh.size(bucket.shard_axes) * copies(rules);
   const int first_stage = bucket.frozen ? 3 : 1;  // frozen weights have no optimizer to divide
   if (bucket.zero_stage >= first_stage) bucket.shards = pieces;
@@ -117,9 +125,9 @@ std::vector<ParameterBucket> make_buckets(const ChunkCode& code,
     const Value& weight = code.values[code.parameters[p]];
     const bool in_fp8 = weight.dtype == Dtype::fp8;
     const int zero_stage = zero_stage_of(rules.optimizer, layers[p]);
-    const bool keeps_shard =
-        zero_stage >= 2 && !rules.reduces_once && rules.mesh.size(axes.data) * copies(rules) > 1;
-    const bool early = keeps_shard && !rules.written_early.empty() && rules.written_early[p];
+    const bool leaves_shard = zero_stage >= 2 && !rules.reduces_once &&
+                              rules.mesh.size(without_replicas(axes.data, rules)) * copies(rules) > 1;
+    const bool early = leaves_shard && !rules.written_early.empty() && rules.written_early[p];
     const auto [open, is_new] =
         latest.emplace(std::tuple{axes, tied, frozen, bool{code.of_experts[p]}, orthogonalised, in_fp8, early,
                                   zero_stage, zero_stage == 3 ? layers[p] : -1},

@@ -71,7 +71,8 @@ struct BucketRules {
   bool reduces_once = false;  // gradients add up unsharded over a step
   // By parameter: a divided backward pass writes some of its gradient with those of activations (a norm's).
   // Whole gradients that live from there until they are reduced have buckets of their own under ZeRO-2 and 3:
-  // those of products live within the pass that writes them. Empty: no pass is divided.
+  // those of products live within the pass that writes them. Under ZeRO-3 such a layer is two units. Empty:
+  // no pass is divided.
   std::vector<bool> written_early = {};
   Offload offload = {};
   std::int64_t bucket_size = 0;  // elements at which a bucket is closed

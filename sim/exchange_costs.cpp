@@ -79,8 +79,8 @@ void add_phase(const Topology& topology, std::span<const ExchangeFlows> exchange
   costs.together.seconds_per_byte += slowest.seconds_per_byte;
 }
 
-// Exchanges of unlike ways, a ring beside one by levels, meet on a link in phases of other numbers: none is
-// done before its links have carried what all of them put there.
+// Exchanges of unlike ways, a ring beside one by levels, meet on a link in phases of other numbers: the last
+// of them is done when their links have carried all of it, and each is taken to be so.
 void add_other_phases(const Topology& topology, std::span<const ExchangeFlows> exchanges, std::size_t phases,
                       LockstepCosts& costs) {
   std::size_t uses = 0;

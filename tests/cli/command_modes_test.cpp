@@ -1,6 +1,7 @@
 #include "cli/command_modes.h"
 
 #include <catch2/catch.hpp>
+#include <map>
 #include <regex>
 #include <set>
 #include <string>
@@ -69,9 +70,42 @@ TEST_CASE("flags: what was ignored before is refused") {
         "simrun: error: --engine does not go with a search (--plan)\n");
   CHECK(parsed({"a.yaml", "--check", "--html", "a.html"}).error ==
         "simrun: error: --html does not go with --check\n");
+  CHECK(parsed({"a.yaml", "--execute", "--device", "null", "--save-every", "5"}).exit_code == 2);
   CHECK(parsed({"a.yaml", "--export", "torchtitan", "--engine", "fast"}).exit_code == 2);
   CHECK_FALSE(parsed({"a.yaml", "--export", "chakra", "--engine", "fast"}).exit_code);
   CHECK_FALSE(parsed({"a.yaml", "--check", "--no-html", "--color", "never", "-q"}).exit_code);
+}
+
+TEST_CASE("flags: each mode is what its flag asks for") {
+  const std::map<std::string, std::vector<const char*>> asked = {
+      {"--serve", {"--serve"}},
+      {"--doctor", {"--doctor"}},
+      {"--fit", {"--fit", "rows.csv", "--device", "a10"}},
+      {"--validate", {"--validate", "rows.csv"}},
+      {"--import-trace", {"--import-trace", "trace.json"}},
+      {"--collective", {"--collective", "all_reduce", "--cluster", "dgx_h100"}},
+      {"--export", {"a.yaml", "--export", "megatron"}},
+      {"--import", {"a.sh", "--import", "megatron"}},
+      {"a search (--plan)", {"a.yaml", "--plan"}},
+      {"--calibrate", {"--calibrate"}},
+      {"--execute", {"a.yaml", "--execute"}},
+      {"--schedule", {"--schedule", "1f1b", "--ranks", "4", "--microbatches", "8"}},
+      {"--placement", {"a.yaml", "--placement", "auto"}},
+      {"--sweep", {"a.yaml", "--sweep", "a.b=1"}},
+      {"a comparison of two jobs", {"a.yaml", "b.yaml"}},
+      {"--sensitivity", {"a.yaml", "--sensitivity"}},
+      {"--check", {"a.yaml", "--check"}},
+      {"--print-config", {"a.yaml", "--print-config"}},
+      {"--print-schedule", {"a.yaml", "--print-schedule"}},
+      {"--print-layout", {"a.yaml", "--print-layout"}},
+      {"--print-topology", {"a.yaml", "--print-topology"}},
+      {"simulating a job", {"a.yaml"}}};
+  for (const CommandMode& mode : command_modes()) {
+    CAPTURE(mode.name);
+    const ParsedOptions options = parsed(asked.at(std::string(mode.name)));
+    CHECK(options.error.empty());
+    CHECK(mode_of(options.options).name == mode.name);
+  }
 }
 
 TEST_CASE("flags: a mode takes as many jobs as it says") {

@@ -318,7 +318,10 @@ TEST_CASE("--set of a preset leaves what the job writes beside it, in whichever 
   CHECK(layers({{"model.num_hidden_layers", "2"}, {"model.from", "llama2-7b"}}) == 2);
   CHECK(layers({{"model.from", "llama2-7b"}, {"model.num_hidden_layers", "2"}}) == 2);
   CHECK(layers({{"framework.from", "nemo"}}) == 4);
-  CHECK(layers({{"model", "{from: llama2-7b}"}}) == 32);  // a model of its own
+  CHECK(layers({{"cluster.gpu", "{from: a100_sxm_80gb, memory: 41 GiB}"},
+                {"cluster.gpu.from", "a100_sxm_40gb"},
+                {"cluster.reserved_memory", "40.5 GiB"}}) == 4);  // refused of 40 GiB
+  CHECK(layers({{"model", "{from: llama2-7b}"}}) == 32);          // a model of its own
 }
 
 TEST_CASE("a GPU without peak for the precision, or without NVLink in a node, is named") {

@@ -54,6 +54,7 @@ TEST_CASE("estimates of ZeRO-3 hold what is gathered: of the best, memory is wit
                                              2);
     REQUIRE(!result.best.empty());
     for (const RankedCandidate& of : result.best) {
+      if (!is_estimated(of)) continue;
       CAPTURE(job, describe(of.candidate), of.estimate.peak_bytes, of.evaluation.peak_bytes);
       CHECK(of.estimate.peak_bytes / static_cast<double>(of.evaluation.peak_bytes) == Approx(1).margin(0.1));
     }
@@ -146,7 +147,7 @@ TEST_CASE("memory of unlike virtual stages is estimated within 2 % of the engine
 // writes them.
 TEST_CASE("memory under ZeRO-2 and 3 with divided backward passes is estimated within 10 % of the engine's",
           "[long]") {
-  for (const char* schedule : {"[zb_h1]", "[zb_v]"}) {
+  for (const char* schedule : {"[zb_h1]", "[zb_v]", "[interleaved_zb]"}) {
     const PlanSearchResult result =
         found_by(base_of("llama3-8b-8xh100", {{"plan.best", "20"},
                                               {"plan.fix.zero_stage", "[2, 3]"},

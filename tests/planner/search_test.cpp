@@ -203,6 +203,28 @@ TEST_CASE("no candidate of the front is beaten in both time and memory", "[long]
   }
 }
 
+// On slow links what is fastest by its own time alone may not be with links shared, and the other way round.
+TEST_CASE("the front begins with the best, and all of it was simulated with shared links", "[long]") {
+  for (const char* nodes : {"2", "4"}) {
+    const PlanBase base = base_of("llama3-8b-8xh100", {{"model", "{from: qwen2.5-1.5b}"},
+                                                       {"training.seq_length", "2048"},
+                                                       {"training.global_batch_size", "128"},
+                                                       {"training.precision", "fp16"},
+                                                       {"cluster", "{from: aws_p3_16xlarge}"},
+                                                       {"cluster.nodes", nodes},
+                                                       {"plan.fix.pipeline_model_parallel_size", "[2, 4, 8]"},
+                                                       {"plan.best", "3"}});
+    const PlanSearchResult found = found_by(base, 2);
+    REQUIRE_FALSE(found.best.empty());
+    CHECK(found.best.size() == 3);
+    CHECK(found.pareto.front().candidate == found.best.front().candidate);
+    for (const RankedCandidate& of : found.pareto) {
+      CAPTURE(nodes, describe(of.candidate));
+      CHECK(of.evaluation.step_s == evaluate_candidate(base, of.candidate, EngineChoice::automatic).step_s);
+    }
+  }
+}
+
 TEST_CASE("a search for the least memory finds less of it than one for time", "[long]") {
   const std::vector<Override> few = {{"plan.evaluations", "16"}};
   const PlanSearchResult time = found_by(base_of("llama3-8b-8xh100", few), 2);

@@ -243,8 +243,8 @@ class Search {
     place({known, goal(result.best[last])}, result, [&](const Candidate& of) { return ends.contains(of); });
   }
 
-  // With shared links: what is on the front by the time alone may not be, and what is behind it may. Of those
-  // that come to be there no more are simulated than fit a table, and what is left is left out.
+  // With shared links: what is on the front by its time alone may not be, and what is behind it may come to
+  // be. Some are simulated at a time; what is not after as many rounds is left out.
   void find_front(PlanSearchResult& result) {
     for (int round = 0; round < most_rounds; ++round) {
       take_evaluations(result.best, fitting_);

@@ -14,6 +14,7 @@ double goal_of(PlanObjective objective, const RankedCandidate& of) {
 
 double goal_at(PlanObjective objective, const std::vector<RankedCandidate>& of, std::size_t place) {
   std::vector<double> goals;
+  goals.reserve(of.size());
   for (const RankedCandidate& one : of) goals.push_back(goal_of(objective, one));
   std::ranges::nth_element(goals, goals.begin() + static_cast<std::ptrdiff_t>(place));
   return goals[place];

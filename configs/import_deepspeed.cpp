@@ -188,7 +188,7 @@ class DeepSpeedImport {
     refuse_none("train_batch_size", all);
     refuse_none("gradient_accumulation_steps", steps);
     constexpr std::int64_t most = 100'000;  // products stay numbers
-    if (!micro || !steps || *micro == 0 || *steps == 0 || *micro > most || *steps > most) return;
+    if (!micro || !steps || all == 0 || *micro == 0 || *steps == 0 || *micro > most || *steps > most) return;
     const std::int64_t of_rank = *micro * *steps;
     if (const std::optional<std::int64_t> ranks = data_parallel_ranks(); ranks && !all) {
       put("training.global_batch_size", fmt::format("{}", of_rank * *ranks),

@@ -59,8 +59,8 @@ void keep_size(const ConfigNode& cluster, ConfigNode& other) {
 }
 
 // Where --set names another preset for a map that is written over one ("model.from", "cluster.gpu.from"): the
-// name, so that what the job writes beside it stays. Null where there is none, and for the cluster, whose
-// links and sizes are the old preset's.
+// name, so that what the job writes beside it stays. Null where there is none, and for the cluster: what is
+// written beside its preset is about that one, but for its size (keep_size).
 ConfigNode* written_preset(const std::string& path, ConfigNode& root) {
   if (!path.ends_with(".from") || path == "cluster.from") return nullptr;
   ConfigNode* node = &root;

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <set>
@@ -90,15 +91,11 @@ class Search {
     add_overlapped(result);
     sort_by_goal(fitting_, limits_.minimise);
     const auto best = static_cast<std::size_t>(limits_.best);
-    if (fitting_.size() > best) {
-      // As many again: sharing links may change places.
-      const std::size_t kept = std::min(fitting_.size(), best + best / 2 + 1);
-      result.rest.insert(result.rest.end(), fitting_.begin() + static_cast<std::ptrdiff_t>(kept),
-                         fitting_.end());
-      result.best.assign(fitting_.begin(), fitting_.begin() + static_cast<std::ptrdiff_t>(kept));
-    } else {
-      result.best = fitting_;
-    }
+    // As many again: sharing links may change places.
+    const auto kept =
+        fitting_.begin() + static_cast<std::ptrdiff_t>(std::min(fitting_.size(), best + best / 2 + 1));
+    result.best.assign(fitting_.begin(), kept);
+    result.rest.insert(result.rest.end(), kept, fitting_.end());
     if (!result.was_stopped) simulate_with_contention(result);
     result.is_without_contention = result.was_stopped;
     improve(result);
@@ -151,8 +148,8 @@ class Search {
 
   // Before as many are simulated as were asked for nobody looks whether it is enough.
   static std::size_t batch_of_many(const PlanConfig& limits) {
-    return (static_cast<std::size_t>(std::max<std::int64_t>(limits.evaluations, 1)) + batch - 1) / batch *
-           batch;
+    const std::int64_t asked = std::max<std::int64_t>(limits.evaluations, 1);
+    return (static_cast<std::size_t>(asked) + batch - 1) / batch * batch;
   }
 
   // Sharing links seldom makes a step shorter (where it changes which transfer goes first): behind those that
@@ -239,28 +236,32 @@ class Search {
       }
       ends.insert(at.candidate);
     }
-    const std::size_t last = std::min(result.best.size(), static_cast<std::size_t>(limits_.best)) - 1;
-    place({known, goal(result.best[last])}, result, [&](const Candidate& of) { return ends.contains(of); });
+    const auto asked = static_cast<std::size_t>(limits_.best);
+    const double to_beat =
+        result.best.size() < asked ? std::numeric_limits<double>::infinity() : goal(result.best[asked - 1]);
+    place({known, to_beat}, result, [&](const Candidate& of) { return ends.contains(of); });
   }
 
   // With shared links: what is on the front by its time alone may not be, and what is behind it may come to
   // be. Some are simulated at a time; what is not after as many rounds is left out.
   void find_front(PlanSearchResult& result) {
-    for (int round = 0; round < most_rounds; ++round) {
-      take_evaluations(result.best, fitting_);
-      result.pareto = pareto_of(fitting_);
-      if (result.is_without_contention || result.was_stopped) return;
+    if (result.is_without_contention) return void(result.pareto = pareto_of(fitting_));
+    const auto shared = [&](const RankedCandidate& of) { return shared_.contains(of.candidate); };
+    const auto alone = std::stable_partition(result.best.begin(), result.best.end(), shared);
+    result.rest.insert(result.rest.end(), alone, result.best.end());
+    result.best.erase(alone, result.best.end());
+    for (int round = 0; round < most_rounds && !result.was_stopped; ++round) {
       const std::size_t listed = result.best.size();
-      for (const RankedCandidate& of : result.pareto)
-        if (!shared_.contains(of.candidate) && result.best.size() < listed + most_of_front)
-          result.best.push_back(of);
+      for (const RankedCandidate& of : pareto_of(fitting_))
+        if (!shared(of) && result.best.size() < listed + most_of_front) result.best.push_back(of);
       if (result.best.size() == listed) break;
       simulate_with_contention(result, listed, result.best.size());
-      if (result.was_stopped) return result.best.resize(listed);
-      std::erase_if(result.rest, [&](const RankedCandidate& of) { return shared_.contains(of.candidate); });
+      if (result.was_stopped) result.best.resize(listed);
+      std::erase_if(result.rest, shared);
+      take_evaluations(result.best, fitting_);
     }
     std::vector<RankedCandidate> known = fitting_;
-    std::erase_if(known, [&](const RankedCandidate& of) { return !shared_.contains(of.candidate); });
+    std::erase_if(known, std::not_fn(shared));
     result.pareto = pareto_of(std::move(known));
     sort_by_goal(result.best, limits_.minimise);
   }

@@ -52,7 +52,7 @@ TEST_CASE("estimates of ZeRO-3 hold what is gathered: of the best, memory is wit
                                                            {"plan.fix.zero_stage", "3"},
                                                            {"plan.fix.pipeline_schedule", "[1f1b]"}}),
                                              2);
-    REQUIRE(!result.best.empty());
+    CHECK(std::ranges::count_if(result.best, is_estimated) >= 3);
     for (const RankedCandidate& of : result.best) {
       if (!is_estimated(of)) continue;
       CAPTURE(job, describe(of.candidate), of.estimate.peak_bytes, of.evaluation.peak_bytes);

@@ -26,7 +26,7 @@ class MovedLayers {
   const PlanBase& base_;
   SharedStepPrices prices_;
   Estimator estimator_;
-  std::int64_t passes_left_ = 100'000;
+  std::int64_t passes_left_ = 50'000;
 };
 
 }  // namespace simrun

@@ -2,25 +2,14 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <fstream>
 #include <limits>
-#include <sstream>
 #include <string>
 #include <vector>
 
+#include "tests/planner/searches.h"
+
 namespace simrun {
 namespace {
-
-PlanBase limited_base(const std::string& job, std::vector<Override> overrides) {
-  const std::string path = SIMRUN_SOURCE_DIR "/configs/jobs/" + job + ".yaml";
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  LoadOptions load;
-  load.overrides = std::move(overrides);
-  load.preset_directories = {SIMRUN_SOURCE_DIR "/configs"};
-  return plan_base(text.str(), path, load);
-}
 
 std::vector<EstimatedCandidate> taken(const std::vector<EstimatedCandidate>& all, std::size_t most) {
   Shortlist shortlist(most, PlanObjective::step_time);
@@ -54,7 +43,7 @@ TEST_CASE("bounds cut nothing that would be on the list of the most promising", 
   const std::vector<Override> limits = {{"plan.fix.virtual_pipeline_model_parallel_size", "[1, 2]"},
                                         {"plan.fix.zero_stage", "[0, 1, 3]"}};
   for (const char* job : {"tiny-moe-8ranks", "llama3-8b-8xh100"}) {
-    const PlanBase base = limited_base(job, limits);
+    const PlanBase base = base_of(job, limits);
     const std::vector<EstimatedCandidate> all = estimates_of_all(base);
     CHECK(std::ranges::any_of(all, [](const EstimatedCandidate& of) { return of.candidate.overlaps; }) ==
           base.job.plan.overlap_is_open);

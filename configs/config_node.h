@@ -37,8 +37,8 @@ std::string describe(const ConfigNode& node);
 std::string in_quotes(std::string_view text);
 
 // Reads one YAML document (JSON is one) into nodes. Problems are appended with their position: syntax,
-// duplicate keys, anchors, tags, several documents, more than 32 levels, more than 1 MiB. After a problem the
-// tree holds what could be read.
+// duplicate keys, anchors, aliases, merges, tags, several documents, more than 32 levels, more than 1 MiB.
+// After a problem the tree holds what could be read (for an alias what it stands for), or nothing.
 ConfigNode read_yaml(const std::string& text, const std::string& file, std::vector<Diagnostic>& problems);
 
 // `over` on top of `base`: maps are merged key by key, anything else is replaced. A map with its own `from`

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -28,7 +29,7 @@ class DeepSpeedImport {
   }
 
   void read() {
-    if (!problems_.empty()) return;
+    if (config_.kind != ConfigNode::Kind::map) return;
     read_batch();
     read_precision();
     read_zero();
@@ -36,7 +37,7 @@ class DeepSpeedImport {
     read_types();
     if (const ConfigNode* parallel = section(config_, "tensor_parallel"))
       copy_number(*parallel, "autotp_size", "parallelism.tensor_model_parallel_size");
-    if (!copy_real(config_, "gradient_clipping", "optimizer.clip_grad"))
+    if (!copy_real(config_, "gradient_clipping", "optimizer.clip_grad", limits::norm))
       put("optimizer.clip_grad", "0", {file_, 0, 0});
     judge(config_, known_, irrelevant_keys);
   }
@@ -48,8 +49,9 @@ class DeepSpeedImport {
               "--set model.from=llama3-8b --set training.seq_length=8192 --set "
               "'cluster={from: dgx_h100, nodes: 1}'.");
     std::ranges::stable_sort(problems_, {}, &Diagnostic::position);
-    if (!is_whole && !problems_.empty()) throw ConfigError(std::move(problems_));
-    if (is_whole) load_job_tree(root_, std::move(problems_), file_, options_);
+    const bool is_map = config_.kind == ConfigNode::Kind::map;
+    if ((!is_whole || !is_map) && !problems_.empty()) throw ConfigError(std::move(problems_));
+    if (is_whole) check_job();
     std::string text = fmt::format("# From a DeepSpeed configuration, which is a part of a job.{}\n",
                                    is_whole ? "" : " To add: " + missing() + ".");
     for (const std::string& note : notes_) text += "# " + note + "\n";
@@ -83,7 +85,43 @@ class DeepSpeedImport {
     return keys;
   }
 
+  // The whole job, whose loader knows nothing of DeepSpeed's keys.
+  void check_job() {
+    try {
+      load_job_tree(root_, problems_, file_, options_);
+    } catch (const ConfigError& error) {
+      std::vector<Diagnostic> problems = error.diagnostics();
+      // Of a value that is refused here the loader would only say the same.
+      const auto is_ours = [&](const Diagnostic& of, bool with_message) {
+        return std::ranges::any_of(problems_, [&](const Diagnostic& ours) {
+          return ours.position == of.position && (!with_message || ours.message == of.message);
+        });
+      };
+      std::erase_if(problems, [&](const Diagnostic& of) { return is_ours(of, false) && !is_ours(of, true); });
+      const bool has_no_micro = refused_.contains("train_micro_batch_size_per_gpu");
+      name_key(problems, "train_micro_batch_size_per_gpu", "micro_batch_size", has_no_micro);
+      name_key(problems, "train_batch_size", "global_batch_size", !refused_.empty());
+      throw ConfigError(std::move(problems));
+    }
+  }
+  // A key of the job that is missing, in DeepSpeed's words; what follows from a value that was refused is not
+  // missing as well.
+  void name_key(std::vector<Diagnostic>& problems, const std::string& key, const std::string& ours,
+                bool follows) const {
+    const auto is_it = [&](const Diagnostic& of) {
+      return of.message.starts_with(fmt::format("missing required key '{}'", ours));
+    };
+    if (follows) std::erase_if(problems, is_it);
+    const ConfigNode* node = config_.find(key);
+    for (Diagnostic& of : problems)
+      if (is_it(of))
+        of = {node == nullptr ? SourcePosition{file_, 0, 0} : node->position,
+              fmt::format("no number at '{}' says 'training.{}'", key, ours),
+              fmt::format("write it, or --set training.{}=N.", ours)};
+  }
+
   void problem(const ConfigNode& at, std::string message, std::string hint = "") {
+    if (at.key.starts_with("train_") || at.key == "gradient_accumulation_steps") refused_.insert(at.key);
     problems_.push_back({at.position, std::move(message), std::move(hint)});
   }
   void put(const std::string& path, const std::string& text, const SourcePosition& at) {
@@ -135,10 +173,10 @@ class DeepSpeedImport {
     if (read) put(path, fmt::format("{}", *read), of.find(key)->position);
     return read;
   }
-  bool copy_real(const ConfigNode& of, const std::string& key, const std::string& path) {
+  bool copy_real(const ConfigNode& of, const std::string& key, const std::string& path, RealRange range) {
     const ConfigNode* node = value(of, key);
     if (node == nullptr) return false;
-    const Parsed<double> parsed = parse_real(node->text, {0, 1e15});  // "3e-5" is read as a number
+    const Parsed<double> parsed = parse_real(node->text, range);  // "3e-5" is read as a number
     if (parsed.value)
       put(path, node->text, node->position);
     else
@@ -257,7 +295,8 @@ class DeepSpeedImport {
     if (target == nullptr) return;
     if (const ConfigNode* device = value(*target, "device"))
       copy_word(*device, path, {"none", "cpu", "nvme"});
-    if (key == "offload_optimizer") copy_real(*target, "ratio", "offload.optimizer_fraction");
+    if (key == "offload_optimizer")
+      copy_real(*target, "ratio", "offload.optimizer_fraction", limits::offloaded);
     judge(*target, offload_keys, irrelevant_offload_keys);
   }
 
@@ -307,10 +346,10 @@ class DeepSpeedImport {
     }
     const ConfigNode* params = section(*optimizer, "params");
     if (params == nullptr) return;
-    for (const auto& [key, ours] :
-         {std::pair("lr", "lr"), std::pair("eps", "adam_eps"), std::pair("weight_decay", "weight_decay"),
-          std::pair("momentum", "sgd_momentum")})
-      copy_real(*params, key, std::string("optimizer.") + ours);
+    copy_real(*params, "lr", "optimizer.lr", limits::learning_rate);
+    copy_real(*params, "eps", "optimizer.adam_eps", limits::epsilon);
+    copy_real(*params, "weight_decay", "optimizer.weight_decay", limits::weight_decay);
+    copy_real(*params, "momentum", "optimizer.sgd_momentum", limits::probability);
     judge(*params, update_keys, irrelevant_update_keys);
     const ConfigNode* betas = params->find("betas");
     if (betas == nullptr || betas->kind != ConfigNode::Kind::sequence || betas->children.size() != 2) return;
@@ -337,6 +376,7 @@ class DeepSpeedImport {
   ConfigNode config_, root_;
   std::vector<Diagnostic> problems_;
   std::vector<std::string> notes_, known_;
+  std::set<std::string> refused_;   // keys of the batch
   std::string precision_ = "fp32";  // "": whoever runs this fills it in
   std::int64_t stage_ = 0;
 };

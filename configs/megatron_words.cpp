@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "configs/config_node.h"
+#include "configs/sbatch_lines.h"
 
 namespace simrun {
 namespace {
@@ -41,45 +43,81 @@ void add_flags(const std::vector<ShellWord>& words, bool of_launcher, std::vecto
   }
 }
 
-// Of a command line that starts a Python program: the launcher's flags, then the program's.
-bool add_command(const ShellCommand& command, MegatronWords& words) {
-  const auto program = std::ranges::find_if(command, is_program);
-  if (program == command.end()) return false;
-  const std::vector<ShellWord> arguments(program + 1, command.end());
-  if (std::ranges::none_of(arguments, is_flag)) return false;
+// Which word is the program; the number of words where none is, or no flag is behind it.
+std::size_t program_of(const ShellCommand& command) {
+  const std::vector<ShellWord>& words = command.words;
+  const bool only_prints = words.front().text == "echo" || words.front().text == "printf";
+  const auto program = std::ranges::find_if(words, is_program);
+  if (only_prints || std::none_of(program, words.end(), is_flag)) return words.size();
+  return static_cast<std::size_t>(program - words.begin());
+}
+
+std::string program_name(const ShellCommand& command) {
+  const std::string& program = command.words[program_of(command)].text;
+  return program.substr(program.rfind('/') + 1);
+}
+
+bool trains(const ShellCommand& command) { return program_name(command).starts_with("pretrain"); }
+
+// Of those that start a Python program the ones that train; where none is named so, the last.
+std::vector<ShellCommand> training_commands(const std::vector<ShellCommand>& commands) {
+  std::vector<ShellCommand> python, training;
+  for (const ShellCommand& command : commands)
+    if (program_of(command) < command.words.size()) python.push_back(command);
+  std::ranges::copy_if(python, std::back_inserter(training), trains);
+  if (training.empty() && !python.empty()) training.push_back(python.back());
+  return training;
+}
+
+// A variable that holds what another one does, and more, holds the same command.
+std::vector<ShellCommand> without_copies(const std::vector<ShellCommand>& held) {
+  const auto place = [](const ShellCommand& of) { return of.words[program_of(of)].position; };
+  std::vector<ShellCommand> kept;
+  for (const ShellCommand& command : held) {
+    std::erase_if(kept, [&](const ShellCommand& of) { return place(of) == place(command); });
+    kept.push_back(command);
+  }
+  return kept;
+}
+
+// The launcher's flags, then the program's.
+void add_command(const ShellCommand& command, MegatronWords& words) {
+  const auto program = command.words.begin() + static_cast<std::ptrdiff_t>(program_of(command));
   std::vector<GivenFlag> all;
-  add_flags({command.begin(), program}, /*of_launcher=*/true, all);
+  add_flags({command.words.begin(), program}, /*of_launcher=*/true, all);
   // What else stands in front of the program is the launcher's own affair (srun --mpi=pmix).
   std::erase_if(all,
                 [](const GivenFlag& of) { return of.name != "--nnodes" && of.name != "--nproc-per-node"; });
-  add_flags(arguments, /*of_launcher=*/false, all);
+  add_flags({program + 1, command.words.end()}, /*of_launcher=*/false, all);
   words.flags.insert(words.flags.end(), all.begin(), all.end());
-  words.program = program->text.substr(program->text.rfind('/') + 1);
-  return true;
+  words.program = program_name(command);
+}
+
+// A job is one run of one command.
+void refuse_more_runs(const std::vector<ShellCommand>& commands, std::vector<Diagnostic>& problems) {
+  const ShellWord& condition = commands.front().condition;
+  if (condition.text == "for" || condition.text == "while" || condition.text == "until")
+    problems.push_back({condition.position,
+                        fmt::format("{} runs in this loop", program_name(commands.front())),
+                        "a job is one run: its command without the loop, with one value of each variable."});
+  else if (!condition.text.empty())
+    problems.push_back({condition.position,
+                        fmt::format("{} runs only under a condition whose outcome the file does not say",
+                                    program_name(commands.front())),
+                        "write its command outside of the condition."});
+  for (std::size_t i = 1; i < commands.size(); ++i)
+    problems.push_back({commands[i].position,
+                        fmt::format("{} runs a second time; first it does on line {}",
+                                    program_name(commands[i]), commands.front().position.line),
+                        "a job is one run: leave one of the commands in the file."});
 }
 
 // "#SBATCH --nodes=64" and "--gpus-per-node=8", which srun's tasks take for torchrun's.
 void add_sbatch(const std::string& text, const std::string& file, std::vector<GivenFlag>& flags) {
-  struct Name {
-    const char* written;
-    const char* meant;
-  };
-  constexpr Name names[] = {{"--nodes", "--nnodes"}, {"--gpus-per-node", "--nproc-per-node"}};
-  int line = 1;
-  for (std::size_t begin = 0; begin < text.size(); ++line) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string row = text.substr(begin, end - begin);
-    begin = end + 1;
-    if (!row.starts_with("#SBATCH ")) continue;
-    for (const Name& name : names) {
-      const std::size_t at = row.find(name.written);
-      const std::size_t value = at == std::string::npos ? at : at + std::string(name.written).size();
-      if (at == std::string::npos || value >= row.size() || (row[value] != '=' && row[value] != ' '))
-        continue;
-      const std::size_t stop = row.find_first_of(" \t\r", value + 1);
-      const SourcePosition position{file, line, static_cast<int>(value) + 2};
-      flags.push_back({name.meant, position, {{row.substr(value + 1, stop - value - 1), position}}});
-    }
+  for (const SbatchOption& of : sbatch_options(text, file)) {
+    const bool is_gpus = of.name == "gpus-per-node" || of.name == "gres";
+    if (!is_gpus && of.name != "nodes") continue;
+    flags.push_back({is_gpus ? "--nproc-per-node" : "--nnodes", of.position, {{of.value, of.position}}});
   }
 }
 
@@ -88,15 +126,18 @@ MegatronWords words_of_script(const std::string& text, const std::string& file,
   const ShellScript script = read_shell(text, file, problems);
   MegatronWords words;
   add_sbatch(text, file, words.flags);
-  bool starts = false;
-  for (const ShellCommand& command : script.commands) starts |= add_command(command, words);
-  if (starts) return words;
-  for (const ShellCommand& command : script.held_commands) starts |= add_command(command, words);
-  if (starts) return words;
+  const std::vector<ShellCommand> run = training_commands(script.commands);
+  const std::vector<ShellCommand> held = without_copies(training_commands(script.held_commands));
+  const bool runs_held = !held.empty() && (run.empty() || (trains(held.front()) && !trains(run.front())));
+  if (const std::vector<ShellCommand>& commands = runs_held ? held : run; !commands.empty()) {
+    refuse_more_runs(commands, problems);
+    add_command(commands.front(), words);
+    return words;
+  }
   add_flags(script.listed, /*of_launcher=*/false, words.flags);
   if (script.listed.empty())
     for (const ShellCommand& command : script.commands)
-      add_flags(command, /*of_launcher=*/false, words.flags);
+      add_flags(command.words, /*of_launcher=*/false, words.flags);
   for (GivenFlag& flag : words.flags)
     if (flag.name == "--nproc_per_node") flag.name = "--nproc-per-node";
   return words;

@@ -18,7 +18,8 @@ struct GivenFlag {
 };
 
 // What a file says to Megatron-LM, in order; a flag that is given twice counts as given last. The flags of
-// the launcher, --nnodes and --nproc-per-node (or #SBATCH --nodes and --gpus-per-node), are among them.
+// the launcher, --nnodes and --nproc-per-node (or #SBATCH --nodes and --gpus-per-node or --gres), are among
+// them.
 struct MegatronWords {
   std::vector<GivenFlag> flags;
   std::string program;  // pretrain_gpt.py; "" where none is named
@@ -27,7 +28,8 @@ struct MegatronWords {
 // `text` is a script that starts a Python program (the arguments behind it, and those of torchrun in front of
 // it), else a file of arguments in arrays or variables, or plain ones; or YAML (file name .yaml or .yml):
 // flags with their values, at the top or under MODEL_ARGS, as the configs of Megatron-LM's functional tests
-// (`true`: a switch; `false`: none). Problems are appended.
+// (`true`: a switch; `false`: none). Of several programs it is the one named pretrain*.py, of which there may
+// be one, else the last. Problems are appended.
 MegatronWords read_megatron_words(const std::string& text, const std::string& file,
                                   std::vector<Diagnostic>& problems);
 

@@ -27,24 +27,45 @@ bool is_plain_decimal(std::string_view text) {
   return all_digits(text.substr(0, dot)) && all_digits(text.substr(dot + 1));
 }
 
-// A plain decimal and perhaps an exponent, as programs that write JSON choose for small numbers.
-bool is_json_decimal(std::string_view text) {
-  const std::size_t e = text.find_first_of("eE");
-  if (e == std::string_view::npos) return is_plain_decimal(text);
-  std::string_view exponent = text.substr(e + 1);
-  if (exponent.starts_with('-') || exponent.starts_with('+')) exponent.remove_prefix(1);
-  return is_plain_decimal(text.substr(0, e)) && all_digits(exponent) && text.size() <= longest_number;
+std::string_view without_sign(std::string_view text) {
+  return text.substr(text.starts_with('-') || text.starts_with('+') ? 1 : 0);
+}
+
+// As YAML, JSON and Python write decimals: a sign, digits and a point in front of, between or behind them, an
+// exponent.
+bool is_decimal(std::string_view text) {
+  if (text.size() > longest_number) return false;
+  const std::string_view magnitude = without_sign(text);
+  const std::size_t e = magnitude.find_first_of("eE");
+  const std::string_view mantissa = magnitude.substr(0, e);
+  const bool has_exponent = e != std::string_view::npos;
+  if (has_exponent && !all_digits(without_sign(magnitude.substr(e + 1)))) return false;
+  if (is_plain_decimal(mantissa)) return true;
+  return (mantissa.starts_with('.') && all_digits(mantissa.substr(1))) ||
+         (mantissa.ends_with('.') && all_digits(mantissa.substr(0, mantissa.size() - 1)));
 }
 
 bool has_leading_zero(std::string_view text) {
+  text = without_sign(text);
   return text.size() > 1 && text[0] == '0' && is_digit(text[1]);
 }
 
 std::optional<double> to_double(std::string_view text) {
+  if (text.starts_with('+')) text.remove_prefix(1);
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
-  return value;
+  return value + 0.0;  // no -0
+}
+
+// Up to where `text` may be a number: behind its digits, points and exponent.
+std::size_t end_of_number(const std::string& text) {
+  const std::size_t sign = text.size() - without_sign(text).size();
+  const std::size_t end = std::min(text.find_first_not_of("0123456789.", sign), text.size());
+  if (end == text.size() || (text[end] != 'e' && text[end] != 'E')) return end;
+  const std::string_view exponent = without_sign(std::string_view(text).substr(end + 1));
+  const std::size_t digits = std::min(exponent.find_first_not_of("0123456789"), exponent.size());
+  return digits == 0 ? end : text.size() - exponent.size() + digits;
 }
 
 // What somebody who wrote 1e9, 1_000 or 8.0 meant, when that is a whole number.
@@ -106,6 +127,13 @@ std::string missing_unit_hint(const std::string& number, Unit unit) {
   return "";
 }
 
+// "1e3", ".50" and "+1." are spelled as 1000, 0.5 and 1 are.
+std::string spelled_alike(const std::string& number, double value) {
+  if (is_plain_decimal(number)) return canonical_decimal(number);
+  const std::string shortest = fmt::format("{}", value);
+  return shortest.find('e') == std::string::npos ? canonical_decimal(shortest) : shortest;
+}
+
 }  // namespace
 
 std::string canonical_decimal(std::string text) {
@@ -137,7 +165,7 @@ Parsed<std::int64_t> parse_integer(const std::string& text, IntegerRange range) 
 }
 
 Parsed<double> parse_real(const std::string& text, RealRange range) {
-  if (!is_json_decimal(text) || has_leading_zero(text))
+  if (!is_decimal(text) || has_leading_zero(text))
     return {{}, fmt::format("must be a number such as 0.1, not {}", in_quotes(text)), ""};
   const std::optional<double> value = to_double(text);
   if (!value || *value < range.least || *value > range.most)
@@ -146,9 +174,9 @@ Parsed<double> parse_real(const std::string& text, RealRange range) {
 }
 
 Parsed<Quantity> parse_quantity(const std::string& text, Unit unit, RealRange range) {
-  const std::size_t number_end = std::min(text.find_first_not_of("0123456789."), text.size());
+  const std::size_t number_end = end_of_number(text);
   const std::string number = text.substr(0, number_end);
-  if (!is_plain_decimal(number) || has_leading_zero(number))
+  if (!is_decimal(number) || has_leading_zero(number))
     return {
         {}, fmt::format("must be a number and its unit ({}), not {}", unit_list(unit), in_quotes(text)), ""};
   const std::size_t unit_start = text.find_first_not_of(' ', number_end);
@@ -159,13 +187,13 @@ Parsed<Quantity> parse_quantity(const std::string& text, Unit unit, RealRange ra
   for (const UnitName& known : names_of(unit)) {
     if (known.name != name) continue;
     const std::optional<double> count = to_double(number);
-    const double value = count.value_or(-1) * known.scale;
+    const double value = count.value_or(0) * known.scale;
     if (!count || value < range.least || value > range.most)
       return {{},
               fmt::format("must be from {} to {}, not {}", spelled(range.least, unit),
                           spelled(range.most, unit), in_quotes(text)),
               ""};
-    return {Quantity{value, canonical_decimal(number) + " " + name}, "", ""};
+    return {Quantity{value, spelled_alike(number, *count) + " " + name}, "", ""};
   }
   return {{}, fmt::format("unknown unit {}", in_quotes(name)), fmt::format("one of {}.", unit_list(unit))};
 }

@@ -27,7 +27,7 @@ struct RealRange {
 // write. A minus sign is read where the range has numbers below 0.
 Parsed<std::int64_t> parse_integer(const std::string& text, IntegerRange range);
 
-// Decimals as JSON writes them: 0.1, 1, 450, 1e-05. No sign before the number.
+// Decimals as YAML, JSON and Python write them: 0.1, 1, 450, 1e-05, .5, 1., +1e-4.
 Parsed<double> parse_real(const std::string& text, RealRange range);
 
 // The one spelling of a plain decimal: "450.0" -> "450", "3.350" -> "3.35".
@@ -40,8 +40,8 @@ struct Quantity {
   std::string text;  // canonical spelling, "450 GB/s": equal quantities in the same unit are spelled equally
 };
 
-// A number with its unit: "450 GB/s", "400 Gb/s" (bits), "2 us", "80 GiB", "989.4 TFLOP/s". G is 1e9, Gi is
-// 2^30. A bare number is refused.
+// A number, as parse_real reads it, with its unit: "450 GB/s", "400 Gb/s" (bits), "2 us", "80 GiB", "989.4
+// TFLOP/s". G is 1e9, Gi is 2^30. A bare number is refused.
 Parsed<Quantity> parse_quantity(const std::string& text, Unit unit, RealRange range);
 
 }  // namespace simrun

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 #include <string_view>
 #include <utility>
@@ -10,6 +11,7 @@ namespace simrun {
 namespace {
 
 constexpr std::size_t most_expanded = 2'000'000;  // characters
+constexpr const char* too_long = "the variables of this script make too long a text";
 constexpr int deepest = 50;
 
 bool is_name_start(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
@@ -19,6 +21,33 @@ bool ends_a_word(char c) {
 }
 
 }  // namespace
+
+ShellReader::ShellReader(const std::string& text, const ShellText& source, const ShellReader& outer)
+    : text_(text),
+      file_(outer.file_),
+      problems_(outer.problems_),
+      source_(&source),
+      depth_(outer.depth_ + 1),
+      expanded_(outer.expanded_ + source.size()),
+      variables_(outer.variables_) {
+  for (const auto& [name, value] : variables_)
+    for (const ShellText& element : value) expanded_ += element.size();
+  if (depth_ > deepest) fail(here(), "scripts within scripts, more than 50 deep");
+  if (expanded_ > most_expanded) fail(here(), too_long);
+}
+
+void ShellReader::take_back(ShellReader& inner, bool keeps_variables) {
+  expanded_ = inner.expanded_;
+  has_failed_ |= inner.has_failed_;
+  if (keeps_variables) variables_ = std::move(inner.variables_);
+}
+
+ShellReader::Mark ShellReader::here() const {
+  if (source_ == nullptr) return {line_, column_};
+  if (source_->empty()) return {};
+  const ShellCharacter& at = (*source_)[std::min(at_, source_->size() - 1)];
+  return {at.line, at.column};
+}
 
 char ShellReader::peek(std::size_t ahead) const {
   return !has_failed_ && at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0';
@@ -107,8 +136,14 @@ std::string ShellReader::assigned_name() {
 }
 
 void ShellReader::put(ShellText& text, const std::string& characters, Mark at, bool is_unknown) const {
+  const ShellCharacter from =
+      source_ != nullptr && at_ < source_->size() ? (*source_)[at_] : ShellCharacter{};
   for (const char character : characters)
-    text.push_back({.character = character, .line = at.line, .column = at.column, .is_unknown = is_unknown});
+    text.push_back({.character = character,
+                    .line = at.line,
+                    .column = at.column,
+                    .is_unknown = is_unknown || from.is_unknown,
+                    .is_conditional = from.is_conditional});
 }
 
 ShellText ShellReader::word(bool& has_quotes) {
@@ -209,7 +244,7 @@ void ShellReader::put_variable(const std::string& name, bool all, bool in_quotes
   if (found == variables_.end()) return put(text, "$" + name, at, true);
   const ShellText value = expanded(found->second, in_quotes, all);
   expanded_ += value.size();
-  if (expanded_ > most_expanded) return fail(at, "the variables of this script make too long a text");
+  if (expanded_ > most_expanded) return fail(at, too_long);
   text.insert(text.end(), value.begin(), value.end());
 }
 

@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
+#include <iterator>
 #include <set>
 
+#include "configs/sbatch_lines.h"
 #include "configs/shell_reader.h"
 
 namespace simrun {
@@ -13,6 +14,7 @@ namespace {
 
 // What a block of commands between if and fi, do and done, case and esac is: read, left out, or perhaps.
 struct Block {
+  ShellWord begin;  // if, for ...
   Truth runs = Truth::yes;
   bool had_branch = false;    // of if: one that is taken for certain
   bool may_have_had = false;  // one of which it is not known
@@ -29,10 +31,34 @@ Truth any_of(Truth left, Truth right) { return negated(all_of(negated(left), neg
 const std::set<std::string> skipped_words = {"export", "local", "readonly", "declare", "typeset", "then",
                                              "do",     "{",     "}",        "time",    "function"};
 
+const std::set<std::string> shell_names = {"bash", "sh", "zsh", "dash"};
+
+// Where the words of a script within a command begin: behind bash -c (-lc, -euo pipefail -c), or behind eval.
+// The number of words where there is none.
+std::size_t begin_of_script(const std::vector<ShellText>& words) {
+  if (characters_of(words.front()) == "eval") return 1;
+  bool of_shell = false;
+  for (std::size_t i = 0; i + 1 < words.size(); ++i) {
+    const std::string word = characters_of(words[i]);
+    const bool is_option = of_shell && (word.starts_with('-') || word.starts_with('+'));
+    if (is_option && !word.starts_with("--") && word.find('c') != std::string::npos) return i + 1;
+    of_shell = is_option || (of_shell && word == "pipefail") ||
+               shell_names.contains(word.substr(word.rfind('/') + 1));
+  }
+  return words.size();
+}
+
 class ScriptReader {
  public:
   ScriptReader(const std::string& text, const std::string& file, std::vector<Diagnostic>& problems)
-      : reader_(text, file, problems), file_(file) {}
+      : reader_(text, file, problems), file_(file) {
+    for (const SlurmVariable& of : slurm_variables(text, file)) {
+      ShellText value;
+      for (const char character : of.value)
+        value.push_back({.character = character, .line = of.position.line, .column = of.position.column});
+      reader_.variables()[of.name] = {value};
+    }
+  }
 
   ShellScript read() {
     while (reader_.skip_to_command()) {
@@ -47,10 +73,21 @@ class ScriptReader {
   }
 
  private:
+  // Of a script that is a word of another one.
+  ScriptReader(const std::string& text, const ShellText& source, const ScriptReader& outer)
+      : reader_(text, source, outer.reader_), file_(outer.file_) {}
+
   Truth runs() const {
     Truth truth = next_runs_;
     for (const Block& block : blocks_) truth = all_of(truth, block.runs);
     return truth;
+  }
+
+  // What may keep a command from running here, or run it again.
+  ShellWord unsure() const {
+    for (const Block& block : blocks_)
+      if (block.runs == Truth::unknown) return block.begin;
+    return next_runs_ == Truth::unknown ? tested_ : ShellWord{};
   }
 
   // One simple command up to what separates it from the next, with what it assigns or begins.
@@ -61,6 +98,7 @@ class ScriptReader {
       const Separator separator = read_separator();
       if (separator != Separator::pipe || reader_.has_failed()) return finish(words, separator);
       if (words.empty() && read_assignment()) continue;
+      if (words.empty()) command_at_ = reader_.position();
       bool has_quotes = false;
       const ShellText raw = reader_.word(has_quotes);
       if (words.empty() && !has_quotes && begins_block(characters_of(raw))) return Separator::line;
@@ -92,17 +130,45 @@ class ScriptReader {
   }
 
   Separator finish(std::vector<ShellText>& words, Separator separator) {
-    if (words.empty()) return separator;
+    if (words.empty() || reader_.has_failed()) return separator;
     const std::string first = characters_of(words.front());
     const std::string last = characters_of(words.back());
-    if (first == "[" || first == "[[" || first == "test" || first == "!" || last == "]]")
+    if (first == "[" || first == "[[" || first == "test" || first == "!" || last == "]]") {
       outcome_ = shell_test(words);
+      tested_ = {first, command_at_};
+    }
     const Truth here = runs();
     if (here == Truth::no) return separator;
-    ShellCommand command;
-    for (const ShellText& word : words) command.push_back(made_word(word, here));
+    if (const std::size_t begin = begin_of_script(words); begin < words.size()) {
+      read_inner(words, begin);
+      return separator;
+    }
+    ShellCommand command{{}, command_at_, unsure()};
+    for (const ShellText& word : words) command.words.push_back(made_word(word, here));
     script_.commands.push_back(std::move(command));
     return separator;
+  }
+
+  // The words from `begin` on, of a command, are a script. More than one are joined by spaces, as eval does;
+  // to bash -c they would be arguments, but "${A[@]}" in its script is meant like "${A[*]}".
+  void read_inner(const std::vector<ShellText>& words, std::size_t begin) {
+    ShellText source;
+    for (std::size_t i = begin; i < words.size(); ++i) {
+      if (!source.empty()) source.push_back({' ', source.back().line, source.back().column});
+      source.insert(source.end(), words[i].begin(), words[i].end());
+    }
+    for (ShellCharacter& one : source) one.is_conditional |= runs() == Truth::unknown;
+    const std::string text = characters_of(source);
+    ScriptReader inner(text, source, *this);
+    ShellScript script = inner.read();
+    reader_.take_back(inner.reader_, /*keeps_variables=*/characters_of(words.front()) == "eval");
+    const ShellWord condition = unsure();
+    for (ShellCommand& command : script.commands) {
+      if (!condition.text.empty()) command.condition = condition;
+      script_.commands.push_back(std::move(command));
+    }
+    std::ranges::move(script.listed, std::back_inserter(script_.listed));
+    std::ranges::move(script.held_commands, std::back_inserter(script_.held_commands));
   }
 
   ShellWord made_word(const ShellText& text, Truth here) const {
@@ -156,13 +222,13 @@ class ScriptReader {
     if (words.front().text.starts_with("-"))
       script_.listed.insert(script_.listed.end(), words.begin(), words.end());
     else if (words.size() > 1 && characters_of(whole).find(".py") != std::string::npos)
-      script_.held_commands.push_back(std::move(words));
+      script_.held_commands.push_back({words, words.front().position, {}});
   }
 
   // True: the word began, went on with or ended a block, and is read with what belongs to it.
   bool begins_block(const std::string& word) {
     if (word == "if") {
-      blocks_.emplace_back();
+      blocks_.push_back({.begin = {word, command_at_}});
       take_branch(condition());
     } else if (word == "elif") {
       if (!blocks_.empty()) blocks_.back().runs = Truth::yes;  // for the condition's own sake
@@ -170,7 +236,7 @@ class ScriptReader {
     } else if (word == "else") {
       take_branch(Truth::yes);
     } else if (word == "while" || word == "until" || word == "case" || word == "for" || word == "select") {
-      blocks_.push_back({Truth::unknown, false});
+      blocks_.push_back({.begin = {word, command_at_}, .runs = Truth::unknown});
       if (word == "for" || word == "select") forget_loop_variable();
     } else if (word == "fi" || word == "done" || word == "esac") {
       if (!blocks_.empty()) blocks_.pop_back();
@@ -213,6 +279,8 @@ class ScriptReader {
   std::vector<Block> blocks_;
   Truth next_runs_ = Truth::yes;
   Truth outcome_ = Truth::yes;  // of the last command
+  ShellWord tested_;            // its first word, where it was a test
+  SourcePosition command_at_;   // where the command begins that is being read
 };
 
 }  // namespace

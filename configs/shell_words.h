@@ -19,10 +19,15 @@ struct ShellWord {
   bool is_conditional = false;
 };
 
-using ShellCommand = std::vector<ShellWord>;
+struct ShellCommand {
+  std::vector<ShellWord> words;  // never none
+  SourcePosition position;       // where the script begins to write it
+  // The `for`, `if` or test that may keep it from running, or run it again; no text where none may.
+  ShellWord condition;
+};
 
 struct ShellScript {
-  std::vector<ShellCommand> commands;  // in order, without assignments; never empty
+  std::vector<ShellCommand> commands;  // in order, without assignments
   // All words of arrays, and of variables whose value begins with a dash, in the order of their assignments:
   // the arguments of a file that starts nothing.
   std::vector<ShellWord> listed;
@@ -31,10 +36,11 @@ struct ShellScript {
 };
 
 // Reads what lists of arguments need of bash: comments, continuation lines, quotes, variables, arrays (`=`,
-// `+=`, "${A[@]}"), defaults (${X:-8}; the environment is empty), $(( )) arithmetic, and conditions on
-// strings ([ ] and [[ ]] with =, ==, !=, -z, -n, joined by && and ||). Of other conditions, loops and `case`
-// all branches are read and marked. No command is run. Problems (a quote, bracket or parenthesis that is not
-// closed) are appended.
+// `+=`, "${A[@]}"), defaults (${X:-8}; the environment has what #SBATCH lines put there, see sbatch_lines.h),
+// $(( )) arithmetic, and conditions on strings ([ ] and [[ ]] with =, ==, !=, -z, -n, joined by && and ||).
+// Of other conditions, loops and `case` all branches are read and marked. In the place of bash -c and eval
+// stand the commands that they are given. No command is run. Problems (a quote, bracket or parenthesis that
+// is not closed) are appended.
 ShellScript read_shell(const std::string& text, const std::string& file, std::vector<Diagnostic>& problems);
 
 }  // namespace simrun

@@ -18,6 +18,8 @@ namespace {
 
 constexpr std::size_t deepest_level = 32;
 constexpr std::size_t largest_text = std::size_t{1} << 20;
+constexpr std::size_t most_refusals = 100;    // of one text
+constexpr std::size_t most_copied = 100'000;  // nodes for aliases
 
 // Ends the parse from inside an event; its diagnostic is already recorded.
 struct StopReading {};
@@ -39,10 +41,19 @@ class TreeBuilder : public YAML::EventHandler {
   void OnDocumentEnd() override {}
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     refuse_anchor(mark, anchor);
-    add(node(mark, ConfigNode::Kind::null));
+    add(node(mark, ConfigNode::Kind::null), anchor);
   }
-  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
-    stop(mark, "YAML aliases (*name) are not accepted", "write the value again.");
+  // What it stands for is put there all the same, so that nothing seems to be missing.
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    if (!is_behind_merge())
+      refuse(position(mark), "YAML aliases (*name) are not accepted", "write the value again.");
+    const auto meant = anchored_.find(anchor);
+    if (meant == anchored_.end()) throw StopReading{};  // of a map or list that it stands in itself
+    copied_ += size_of(meant->second);
+    if (copied_ > most_copied) throw StopReading{};
+    ConfigNode copy = meant->second;
+    copy.position = position(mark);
+    add(std::move(copy));
   }
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
@@ -50,8 +61,8 @@ class TreeBuilder : public YAML::EventHandler {
     if (tag != "?" && tag != "!") refuse_tag(mark, tag);
     ConfigNode scalar = node(mark, ConfigNode::Kind::scalar);
     scalar.text = value;
-    scalar.quoted = tag != "?";
-    add(std::move(scalar));
+    scalar.quoted = tag == "!" || tag.ends_with(":str");
+    add(std::move(scalar), anchor);
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                        YAML::EmitterStyle::value) override {
@@ -66,11 +77,23 @@ class TreeBuilder : public YAML::EventHandler {
 
  private:
   struct Level {
-    ConfigNode node;
-    ConfigNode key;  // of a map: the key whose value comes next
+    ConfigNode node = {};
+    ConfigNode key = {};  // of a map: the key whose value comes next
     bool has_key = false;
-    std::map<std::string, int> line_of_key;
+    std::map<std::string, int> line_of_key = {};
+    YAML::anchor_t anchor = 0;
+    std::vector<ConfigNode> merges = {};  // maps, and lists of maps, at <<
   };
+
+  bool is_behind_merge() const {
+    return !levels_.empty() && levels_.back().has_key && levels_.back().key.text == "<<" &&
+           !levels_.back().key.quoted;
+  }
+  static std::size_t size_of(const ConfigNode& node) {
+    std::size_t size = 1;
+    for (const ConfigNode& child : node.children) size += size_of(child);
+    return size;
+  }
 
   ConfigNode node(const YAML::Mark& mark, ConfigNode::Kind kind) const {
     ConfigNode made;
@@ -83,12 +106,17 @@ class TreeBuilder : public YAML::EventHandler {
     problems_.push_back({position(mark), message, hint});
     throw StopReading{};
   }
+  // What can be read all the same is, so that all such places are told at once.
+  void refuse(const SourcePosition& at, const std::string& message, const std::string& hint) {
+    problems_.push_back({at, message, hint});
+    if (++refusals_ >= most_refusals) throw StopReading{};
+  }
   void refuse_anchor(const YAML::Mark& mark, YAML::anchor_t anchor) {
     if (anchor != 0)
-      stop(mark, "YAML anchors (&name) are not accepted", "write the value where it is needed.");
+      refuse(position(mark), "YAML anchors (&name) are not accepted", "write the value where it is needed.");
   }
   void refuse_tag(const YAML::Mark& mark, const std::string& tag) {
-    stop(mark, fmt::format("YAML tags are not accepted: {}", in_quotes(tag)), "remove the tag.");
+    refuse(position(mark), fmt::format("YAML tags are not accepted: {}", in_quotes(tag)), "remove the tag.");
   }
 
   void open(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, ConfigNode::Kind kind) {
@@ -98,16 +126,27 @@ class TreeBuilder : public YAML::EventHandler {
       stop(mark, fmt::format("nested deeper than {} levels", deepest_level), "");
     if (!levels_.empty() && levels_.back().node.kind == ConfigNode::Kind::map && !levels_.back().has_key)
       stop(mark, "a key must be a plain word, not a list or a map", "is a bracket never closed?");
-    levels_.push_back({node(mark, kind), {}, false, {}});
+    levels_.push_back({.node = node(mark, kind), .anchor = anchor});
   }
 
   void close() {
-    ConfigNode done = std::move(levels_.back().node);
+    Level done = std::move(levels_.back());
     levels_.pop_back();
-    add(std::move(done));
+    for (const ConfigNode& merge : done.merges) add_absent(merge, done);
+    add(std::move(done.node), done.anchor);
   }
 
-  void add(ConfigNode child) {
+  // Keys of a map, or of each map of a list, that `into` has not.
+  static void add_absent(const ConfigNode& from, Level& into) {
+    for (const ConfigNode& child : from.children)
+      if (from.kind == ConfigNode::Kind::sequence)
+        add_absent(child, into);
+      else if (into.line_of_key.emplace(child.key, child.key_position.line).second)
+        into.node.children.push_back(child);
+  }
+
+  void add(ConfigNode child, YAML::anchor_t anchor = 0) {
+    if (anchor != 0) anchored_[anchor] = child;
     if (levels_.empty()) {
       root_ = std::move(child);
       return;
@@ -115,9 +154,15 @@ class TreeBuilder : public YAML::EventHandler {
     Level& level = levels_.back();
     if (level.node.kind == ConfigNode::Kind::map) {
       if (!level.has_key) return set_key(level, std::move(child));
+      const bool is_merge = is_behind_merge();
       child.key = std::move(level.key.text);
       child.key_position = level.key.position;
       level.has_key = false;
+      if (is_merge) {
+        refuse(child.position, "YAML merges (<<: *name) are not accepted", "write the keys again.");
+        level.merges.push_back(std::move(child));
+        return;
+      }
       const auto [first, is_new] = level.line_of_key.emplace(child.key, child.key_position.line);
       if (!is_new) {
         problems_.push_back({child.key_position, fmt::format("duplicate key {}", in_quotes(child.key)),
@@ -141,6 +186,8 @@ class TreeBuilder : public YAML::EventHandler {
   std::vector<Diagnostic>& problems_;
   std::vector<Level> levels_;
   ConfigNode root_;
+  std::map<YAML::anchor_t, ConfigNode> anchored_;  // complete ones
+  std::size_t copied_ = 0, refusals_ = 0;
   int documents_ = 0;
 };
 

@@ -84,6 +84,37 @@ TEST_CASE("DeepSpeed: all that is wrong is named where it stands, also what the 
   CHECK(deepspeed("[1]").starts_with("ds.json:1:1: error: a DeepSpeed configuration is a map"));
 }
 
+TEST_CASE("DeepSpeed: beside a key that is there twice all that is wrong is told, and nothing that follows") {
+  CHECK(deepspeed(R"({"train_batch_size": 12, "train_micro_batch_size_per_gpu": 2,
+ "gradient_accumulation_steps": 1, "gradient_clipping": 1, "gradient_clipping": 2,
+ "bf16": {"enabled": "yes"}, "zero_optimisation": 1,
+ "zero_optimization": {"stage": 7}})",
+                  rest) ==
+        "ds.json:1:22: error: train_batch_size 12 is not micro batch 2 x accumulation 1 x the cluster's 8 "
+        "data-parallel ranks\n"
+        "  hint: 16 is.\n"  // 2 x 1 x 8
+        "ds.json:2:60: error: duplicate key 'gradient_clipping'\n"
+        "  hint: it is already on line 2; keep one.\n"
+        "ds.json:3:22: error: 'enabled' must be true or false, not the quoted text 'yes'\n"
+        "ds.json:3:30: error: 'zero_optimisation' is not supported, or no key of DeepSpeed\n"
+        "  hint: did you mean 'zero_optimization'?\n"
+        "ds.json:4:33: error: 'stage' must be one of 0, 1, 2, 3, not '7'\n"
+        "5 errors; nothing was run.\n");
+  CHECK(deepspeed(R"({"train_batch_size": 16, "train_micro_batch_size_per_gpu": "two"})", rest) ==
+        "ds.json:1:60: error: 'train_micro_batch_size_per_gpu' must be a whole number, not the quoted text "
+        "'two'\n1 error; nothing was run.\n");
+}
+
+TEST_CASE("DeepSpeed: a batch that nothing says is missed under DeepSpeed's names") {
+  CHECK(
+      deepspeed(R"({"train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": 1})", rest) ==
+      "ds.json:1:36: error: no number at 'train_micro_batch_size_per_gpu' says 'training.micro_batch_size'\n"
+      "  hint: write it, or --set training.micro_batch_size=N.\n"
+      "ds.json: error: no number at 'train_batch_size' says 'training.global_batch_size'\n"
+      "  hint: write it, or --set training.global_batch_size=N.\n"
+      "2 errors; nothing was run.\n");
+}
+
 TEST_CASE("DeepSpeed: the batch follows from accumulation and the cluster's ranks") {
   const std::string text = R"({"train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 8,
                                "bf16": {"enabled": true}, "zero_optimization": {"stage": 1}})";
@@ -137,7 +168,7 @@ TEST_CASE("DeepSpeed: a part that no job can have is refused as well") {
                   " \"gradient_clipping\": -1}") ==
         "ds.json:1:33: error: 'stage' must be one of 0, 1, 2, 3, not '5'\n"
         "ds.json:1:68: error: 'device' must be one of none, cpu, nvme, not the quoted text 'tape'\n"
-        "ds.json:2:23: error: 'gradient_clipping': must be a number such as 0.1, not '-1'\n"
+        "ds.json:2:23: error: 'gradient_clipping': must be from 0 to 1000000000, not '-1'\n"
         "3 errors; nothing was run.\n");
 }
 

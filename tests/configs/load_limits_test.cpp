@@ -76,6 +76,17 @@ TEST_CASE("links that are no map are refused once, on a GPU without NVLink too")
             .size() == 1);
 }
 
+TEST_CASE("what YAML has and a job must not hides no other fault, and makes none") {
+  std::string text = edited(small_job, "micro_batch_size: 1", "micro_batch_size: &one 1");
+  text = edited(text, "precision: bf16", "precision: bf17");
+  text = edited(text, "nodes: 1", "nodes: *one");
+  const std::vector<Diagnostic> problems = problems_of(text);
+  REQUIRE(problems.size() == 3);
+  CHECK(problems[0].message == "YAML anchors (&name) are not accepted");
+  CHECK(problems[1].message == "'training.precision' cannot be 'bf17'");
+  CHECK(problems[2].message == "YAML aliases (*name) are not accepted");
+}
+
 TEST_CASE("an unknown model type is answered with the supported ones, never with a look-alike") {
   for (const char* type : {"dbrx", "gptj", "mixtral2", "llama4_text", "lama"}) {
     const std::string hint = first_hint("model_type: gpt", "model_type: " + std::string(type));

@@ -75,7 +75,8 @@ TEST_CASE("an optimizer that is misspelt, or a type that it has nothing of, is r
       {"name: adafactor, adam_eps: 1.0e-8", "unknown key 'adam_eps'"},
       {"muon_momentum: 0.9", "unknown key 'muon_momentum'"},
       {"adam_beta2: 1", "must be from 0 to 0.999999"},
-      {"lr: -1", "must be a number such as 0.1"},
+      {"lr: -1", "must be from 0 to 1000, not '-1'"},
+      {"lr: many", "must be a number such as 0.1"},
       {"lr: 1001", "must be from 0 to 1000"},
       {"weight_decai: 0", "did you mean 'weight_decay'?"},
       {"name: sgd, sgd_momentum: 1", "must be from 0 to 0.999"}};

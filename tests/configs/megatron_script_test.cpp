@@ -34,7 +34,7 @@ TEST_CASE(
   const ShellScript script =
       read_shell("A=\"--x 1 \\\n   --y 2\"\npython p.py $A '$A' \"$A\"\n", "run.sh", problems);
   REQUIRE(script.commands.size() == 1);
-  const ShellCommand& words = script.commands.front();
+  const std::vector<ShellWord>& words = script.commands.front().words;
   REQUIRE(words.size() == 8);  // python p.py --x 1 --y 2 $A "--x 1 --y 2"
   CHECK(words[4].text == "--y");
   CHECK(words[4].position.line == 2);
@@ -62,6 +62,76 @@ TEST_CASE("conditions on strings are decided, of others both branches may hold")
             "done\npython p.py ${A[@]} --z\n") ==
         "--a; --b (perhaps); --c (perhaps); --i $i? (perhaps); --z");
   CHECK(flags_in("cd x && python p.py --a\n") == "--a");
+}
+
+// "line:column message" of each problem.
+std::string problems_in(const std::string& script) {
+  std::vector<Diagnostic> problems;
+  read_megatron_words(script, "run.sh", problems);
+  std::string text;
+  for (const Diagnostic& of : problems)
+    text +=
+        std::to_string(of.position.line) + ":" + std::to_string(of.position.column) + " " + of.message + "\n";
+  return text;
+}
+
+TEST_CASE("of several Python programs the one that trains is read, else the last") {
+  const std::string train = "torchrun --nnodes 2 x/pretrain_gpt.py --a 1\n";
+  const std::string others =
+      "python tools/preprocess_data.py --input x\npython tools/run_text_generation_server.py --a 2\n";
+  CHECK(flags_in(train + others) == "--nnodes 2; --a 1");
+  CHECK(flags_in(others + train) == "--nnodes 2; --a 1");
+  CHECK(flags_in("CMD=\"pretrain_t5.py --a 1\"\n" + others + "ssh host \"python $CMD\"\n") == "--a 1");
+  CHECK(flags_in(others) == "--a 2");
+  CHECK(flags_in("python convert.py --c\n") == "--c");
+  CHECK(flags_in("RUN=\"python pretrain_gpt.py --a 1\"\necho $RUN\neval $RUN\n") == "--a 1");
+}
+
+TEST_CASE("a second training command is refused where the script has it") {
+  CHECK(problems_in("torchrun pretrain_gpt.py --a 1\ncd x && python y/pretrain_gpt.py --a 2\n"
+                    "R=\"python pretrain_t5.py\"\nX=1 $R --a 3\n") ==
+        "2:9 pretrain_gpt.py runs a second time; first it does on line 1\n"
+        "4:5 pretrain_t5.py runs a second time; first it does on line 1\n");
+}
+
+TEST_CASE("the loop or condition that a training command stands in is named once, where it begins") {
+  CHECK(problems_in("ARGS=\"--a 1 --b 2\"\nfor TP in 1 2 4; do\n  if [ $TP = 4 ]; then\n"
+                    "    torchrun pretrain_gpt.py $ARGS --c $TP\n  fi\ndone\n") ==
+        "2:1 pretrain_gpt.py runs in this loop\n");
+  const std::string conditional =
+      " pretrain_gpt.py runs only under a condition whose outcome the file does not say\n";
+  CHECK(problems_in("echo\n  if [ -f x ]; then python pretrain_gpt.py --a; fi\n") == "2:3" + conditional);
+  CHECK(problems_in("true; [ -f x ] && bash -c 'python pretrain_gpt.py --a'\n") == "1:7" + conditional);
+  CHECK(problems_in("for i in 1 2; do echo $i --b; done\npython pretrain_gpt.py --a\n").empty());
+}
+
+TEST_CASE("the script that bash -c is given is read, at the places where it is written") {
+  CHECK(flags_in("A=(--a 1 \\\n  --b)\nsrun --x=y bash -c \"cd z; torchrun --nnodes $N p.py ${A[@]} --r "
+                 "\\$RANK --c 'x y'\"\n") == "--nnodes $N?; --a 1; --b; --r $RANK?; --c x y");
+  CHECK(flags_in("T=2\nsrun /bin/sh -euo pipefail -c 'python p.py --t $T' \\\n  > log 2>&1\n") == "--t 2");
+  CHECK(flags_in("C='python p.py --a'\nC+=' --b \"x y\"'\neval \"$C\"\n") == "--a; --b x y");
+  CHECK(flags_in("bash run.sh -c 'python p.py --a'\npython p.py --b\n") == "--b");
+  std::vector<Diagnostic> problems;
+  const ShellScript script =
+      read_shell("T=\"--t 2\"\nbash -c \"\n  python p.py \\\"--a\\\" $T\"\n", "run.sh", problems);
+  REQUIRE(script.commands.size() == 1);
+  const std::vector<ShellWord>& words = script.commands.front().words;
+  REQUIRE(words.size() == 5);
+  CHECK(script.commands.front().position == SourcePosition{"run.sh", 3, 3});
+  CHECK(words[2].text == "--a");
+  CHECK(words[2].position == SourcePosition{"run.sh", 3, 17});
+  CHECK(words[3].position == SourcePosition{"run.sh", 1, 4});
+}
+
+TEST_CASE("#SBATCH lines say how many nodes, tasks and GPUs Slurm's variables count") {
+  CHECK(flags_in("#SBATCH -N 4 --ntasks-per-node=8 # eight\n#SBATCH --gres=gpu:h100:8\n"
+                 "torchrun --nnodes $SLURM_NNODES --nproc-per-node ${SLURM_GPUS_ON_NODE:-1} p.py "
+                 "--w $((SLURM_JOB_NUM_NODES * 8)) --n $SLURM_NTASKS --g $SLURM_GPUS_PER_NODE\n") ==
+        "--nnodes 4; --nproc-per-node 8; --nnodes 4; --nproc-per-node 8; --w 32; --n 32; "
+        "--g $SLURM_GPUS_PER_NODE?");
+  CHECK(flags_in("#SBATCH --nodes=2-4\n#SBATCH --gpus-per-node a100:4\npython p.py --n $SLURM_NNODES "
+                 "--g $SLURM_GPUS_PER_NODE\n") ==
+        "--nnodes 2-4; --nproc-per-node 4; --n $SLURM_NNODES?; --g 4");
 }
 
 TEST_CASE("without a command, lists and variables of flags are the arguments; else every word is") {
@@ -93,7 +163,8 @@ TEST_CASE("scripts that would grow without end are refused") {
   std::string doubling = "A=xxxxxxxxxxxxxxxx\n", nested = "A=";
   for (int line = 0; line < 40; ++line) doubling += "A=$A$A\n";
   for (int depth = 0; depth < 100'000; ++depth) nested += "${B:-";
-  for (const std::string& script : {doubling, nested}) {
+  const std::string within = "X='eval $X; eval $X'\neval $X\n";
+  for (const std::string& script : {doubling, nested, within}) {
     std::vector<Diagnostic> problems;
     read_shell(script, "run.sh", problems);
     CHECK(problems.size() == 1);
@@ -105,7 +176,7 @@ TEST_CASE("every prefix of a script is read to its end") {
   const std::string script =
       "A=(--a \"$X\" ${Y:-'z'} $((1+2)) `b`)\nif [[ -z $A ]]; then B+=x; fi <<E\nq\nE\ncase $x in a) ;; "
       "esac\n"
-      "f() { python p.py \"${A[@]}\" \\\n --b; } | tee\n";
+      "f() { python p.py \"${A[@]}\" \\\n --b; } | tee\nbash -c \"x '$A' \\\"z\\\"\"\n";
   for (std::size_t length = 0; length <= script.size(); ++length) {
     std::vector<Diagnostic> problems;
     read_shell(script.substr(0, length), "run.sh", problems);

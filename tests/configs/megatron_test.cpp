@@ -229,6 +229,7 @@ TEST_CASE("plain flags have Megatron-LM's defaults, not simrun's") {
   CHECK(imported(flags + " --no-rope-fusion").yaml.find("#   --no-rope-fusion: ") != std::string::npos);
   // 8 GPUs / (tensor 4 x pipeline 2) = data 1: one microbatch of 1.
   CHECK(imported(edited(flags, "--global-batch-size 16", "")).job.training.global_batch_size == 1);
+  CHECK(imported(flags + " --lr .00015 --clip-grad 1.").job.optimizer.numbers.lr == 0.00015);
   // Two thirds of 4 x 1024, down to a multiple of 64.
   CHECK(imported(flags + " --swiglu").job.model.ffn_hidden_size == 2688);
   // fp16 gradients stay fp16 unless asked for otherwise.

@@ -19,7 +19,7 @@ TEST_CASE("integers are plain decimal digits; everything else is refused with wh
       {"0x10", "must be a whole number in plain digits, not '0x10'", ""},
       {"0o10", "must be a whole number in plain digits, not '0o10'", ""},
       {"-4", "must be at least 1, not '-4'", ""},
-      {"+4", "must be a whole number in plain digits, not '+4'", ""},
+      {"+4", "must be a whole number in plain digits, not '+4'", "write 4."},
       {"0", "must be at least 1, not 0", ""},
       {"1001", "must be at most 1000, not '1001'", ""},
       {"9223372036854775808", "must be at most 1000, not '9223372036854775808'", ""},
@@ -45,16 +45,25 @@ TEST_CASE("integers are plain decimal digits; everything else is refused with wh
   CHECK(parse_integer("9223372036854775807", {0, INT64_MAX}).value == INT64_MAX);
 }
 
-TEST_CASE("reals are plain decimals within their range") {
+TEST_CASE("reals are decimals, as YAML and Python write them, within their range") {
   CHECK(parse_real("0.1", {0, 1}).value == 0.1);
   CHECK(parse_real("1", {0, 1}).value == 1.0);
   CHECK(parse_real("1e-1", {0, 1}).value == 0.1);  // as JSON may write it
   CHECK(parse_real("1.5E-05", {0, 1}).value == 1.5e-5);
   CHECK(parse_real("0.01e+2", {0, 1}).value == 1.0);
-  for (const char* text : {"", ".5", "5.", "1e", "e5", "1.e5", "1e+", "1e-1.5", "1e9", "1e999", "01e-1",
-                           "-0.1", "nan", ".nan", "inf", "1.1", "0,5", "00.5", "0.1.2"}) {
+  CHECK(parse_real(".5", {0, 1}).value == 0.5);
+  CHECK(parse_real("1.", {0, 1}).value == 1.0);
+  CHECK(parse_real("+1e-4", {0, 1}).value == 1e-4);
+  CHECK(parse_real("-.5e1", {-9, 1}).value == -5.0);
+  CHECK(parse_real("1.e-1", {0, 1}).value == 0.1);
+  for (const char* text : {"", ".", "+", "e5", "1e", "1e+", "1e-1.5", "01e-1", "-01", "+-1", "nan", ".nan",
+                           "inf", "0,5", "00.5", "0.1.2", ".5.", "1_0", "1 "}) {
     CAPTURE(text);
-    CHECK_FALSE(parse_real(text, {0, 1}).value);
+    CHECK(parse_real(text, {0, 1}).problem.starts_with("must be a number such as 0.1, not '"));
+  }
+  for (const char* text : {"-1", "-0.1", "1.1", "+1e9", "1e999"}) {
+    CAPTURE(text);
+    CHECK(parse_real(text, {0, 1}).problem == "must be from 0 to 1, not '" + std::string(text) + "'");
   }
 }
 
@@ -73,12 +82,17 @@ TEST_CASE("quantities: G is 1e9, Gi is 2^30, b is a bit and B a byte") {
   CHECK(value("2 us", Unit::seconds) == 2e-6);
   CHECK(value("0.5 ms", Unit::seconds) == 0.5e-3);
   CHECK(value("989.4 TFLOP/s", Unit::flops_per_second) == 989.4e12);
+  CHECK(value("1.5e3 GB/s", Unit::bytes_per_second) == 1.5e12);
+  CHECK(value(".5us", Unit::seconds) == 0.5e-6);
 }
 
 TEST_CASE("equal quantities are spelled equally in the effective config") {
   CHECK(parse_quantity("450.0GB/s", Unit::bytes_per_second, {0, 1e12}).value->text == "450 GB/s");
   CHECK(parse_quantity("3.350   TB/s", Unit::bytes_per_second, {0, 1e13}).value->text == "3.35 TB/s");
   CHECK(parse_quantity("100 GB/s", Unit::bytes_per_second, {0, 1e12}).value->text == "100 GB/s");
+  for (const char* text : {"+450. GB/s", "4.5e2 GB/s", "4.50e+02GB/s"})
+    CHECK(parse_quantity(text, Unit::bytes_per_second, {0, 1e12}).value->text == "450 GB/s");
+  CHECK(parse_quantity("1.50e20 B", Unit::bytes, {0, 1e30}).value->text == "1.5e+20 B");
 }
 
 TEST_CASE("a quantity without its unit, or in another one, is refused") {
@@ -92,7 +106,11 @@ TEST_CASE("a quantity without its unit, or in another one, is refused") {
   CHECK(parse_quantity("900 PB", Unit::bytes, {0x1p20, 0x1p50}).problem == "unknown unit 'PB'");
   CHECK(parse_quantity("9000 TiB", Unit::bytes, {0x1p20, 0x1p50}).problem ==
         "must be from 1 MiB to 1024 TiB, not '9000 TiB'");
-  for (const char* text : {"", "GB/s", "-1 GB/s", "1e3 GB/s", "1.2.3 GB/s", "010 GB/s", "1. GB/s"}) {
+  for (const char* text : {"1e300 GB/s", "1e999 GB/s", "-1 GB/s"})
+    CHECK(parse_quantity(text, Unit::bytes_per_second, {0, 1e12}).problem ==
+          "must be from 0 GB/s to 1 TB/s, not '" + std::string(text) + "'");
+  CHECK(parse_quantity("1e GB/s", Unit::bytes_per_second, {0, 1e12}).problem == "unknown unit 'e GB/s'");
+  for (const char* text : {"", "GB/s", "+ GB/s", "1.2.3 GB/s", "010 GB/s", "- 1 GB/s"}) {
     CAPTURE(text);
     CHECK_FALSE(parse_quantity(text, Unit::bytes_per_second, {0, 1e12}).value);
   }

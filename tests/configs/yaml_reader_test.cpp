@@ -71,12 +71,37 @@ TEST_CASE("what YAML lets pass and a config must not is refused where it stands"
   CHECK(first_problem("\ta: 1\n").find("not valid YAML: ") != std::string::npos);
 }
 
-TEST_CASE("a billion laughs stops at the first anchor") {
+TEST_CASE(
+    "anchors, aliases, merges and tags are all refused, and the rest is read as if they were not there") {
+  const ReadText result = read(
+      "a: &x {b: 1, c: [2]}\nd:\n  <<: *x\n  b: 3\ne: !!int 4\nf: &y five\ng: *y\nh: !!str 6\n"
+      "i: {<<: [*x]}\nj: {\"<<\": 7}\n");
+  std::string told;
+  for (const Diagnostic& of : result.problems)
+    told += std::to_string(of.position.line) + ":" + std::to_string(of.position.column) + " " +
+            of.message.substr(5, of.message.find(' ', 5) - 5) + "; ";
+  CHECK(told ==
+        "1:4 anchors; 3:7 merges; 5:4 tags; 6:4 anchors; 7:4 aliases; 8:4 tags; 9:10 aliases; 9:9 merges; ");
+  const ConfigNode& root = result.root;
+  REQUIRE(root.children.size() == 8);  // a d e f g h i j
+  CHECK(root.find("d")->find("b")->text == "3");
+  CHECK(root.find("d")->find("c")->children[0].text == "2");
+  CHECK_FALSE(root.find("e")->quoted);
+  CHECK(root.find("g")->text == "five");
+  CHECK(root.find("g")->position == SourcePosition{"f.yaml", 7, 4});
+  CHECK(root.find("h")->quoted);
+  CHECK(root.find("i")->find("b")->text == "1");
+  CHECK(root.find("j")->find("<<")->text == "7");
+}
+
+TEST_CASE("a billion laughs is not laughed, and of its places 100 are named") {
   std::string bomb = "a: &a [x, x, x, x, x, x, x, x, x]\n";
   for (char name = 'b'; name < 'z'; ++name)
     bomb += std::string(1, name) + ": &" + name + " [" +
             repeated(std::string("*") + char(name - 1) + ", ", 9) + "x]\n";
   CHECK(first_problem(bomb) == "1:4 YAML anchors (&name) are not accepted");
+  CHECK(read(bomb).problems.size() <= 100);
+  CHECK(read(bomb).root.children.empty());
   CHECK(first_problem("a: &a [*a]\n") == "1:4 YAML anchors (&name) are not accepted");
   CHECK(first_problem("a: *nowhere\n").find("not valid YAML") != std::string::npos);
 }

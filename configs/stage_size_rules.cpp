@@ -101,9 +101,12 @@ void check_combinations(Reading& reading, const Job& job) {
   const std::string& schedule = parallelism.pipeline_schedule;
   if (schedule == "dualpipe" || schedule == "chimera" || schedule == "bpipe") refuse(schedule.c_str());
   const Parallelism& of = parallelism;
-  if (job.model.tie_word_embeddings && (of.stage_tensor_sizes.front() != of.stage_tensor_sizes.back() ||
-                                        of.stage_data_sizes.front() != of.stage_data_sizes.back()))
-    refuse("word embeddings tied between a first and a last rank that differ");
+  const bool reads_words_last = job.model.tie_word_embeddings || job.model.num_nextn_predict_layers > 0;
+  if (reads_words_last && (of.stage_tensor_sizes.front() != of.stage_tensor_sizes.back() ||
+                           of.stage_data_sizes.front() != of.stage_data_sizes.back()))
+    refuse(job.model.tie_word_embeddings
+               ? "word embeddings tied between a first and a last rank that differ"
+               : "multi-token prediction on a last rank that differs from the first");
 }
 
 }  // namespace

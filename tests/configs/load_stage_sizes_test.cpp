@@ -98,4 +98,23 @@ TEST_CASE("what stages of unlike size cannot be is said, all of it at once") {
             .size() >= 2);
 }
 
+// The last stage reads the word table of the first to predict further tokens, as a tied head does.
+TEST_CASE("multi-token prediction ties the ends of a pipeline as tied embeddings do") {
+  const auto problems_with = [](const std::string& model) {
+    return problems(
+        "simrun: 1\nmodel: {model_type: gpt, num_layers: 4, hidden_size: 24, num_attention_heads: 4, "
+        "vocab_size: 64, " +
+        model +
+        "}\ntraining: {seq_length: 16, micro_batch_size: 2, global_batch_size: 16, precision: fp32}\n"
+        "parallelism: {pipeline_model_parallel_size: 2, stage_data_parallel_sizes: [4, 2]}\n"
+        "cluster: {from: dgx_a100, nodes: 1, gpus_per_node: 6}\n");
+  };
+  const std::string never = " are not supported together", sizes = "pipeline ranks of unlike size and ";
+  CHECK(problems_with("untie_embeddings_and_output_weights: true").empty());
+  CHECK(problems_with("untie_embeddings_and_output_weights: true, mtp_num_layers: 1") ==
+        Messages{sizes + "multi-token prediction on a last rank that differs from the first" + never});
+  CHECK(problems_with("untie_embeddings_and_output_weights: false") ==
+        Messages{sizes + "word embeddings tied between a first and a last rank that differ" + never});
+}
+
 }  // namespace simrun

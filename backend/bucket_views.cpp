@@ -105,11 +105,15 @@ std::int64_t BucketViews::holders(Index flat, Index view, const StageDevices& st
   return ranks;
 }
 
-// Of pieces on several pipeline ranks every element is on one of them.
-static bool is_counted_on(const Buffer& flat, std::int32_t pipeline_rank) {
-  if (flat.split.size() != 1) return true;
-  const std::vector<std::int32_t> ranks = ranks_of_split(flat.split.front());
-  return ranks.empty() || ranks.front() == pipeline_rank;
+// Of pieces on several pipeline ranks every element is on one of them, also of a part of a piece.
+bool BucketViews::is_counted_on(Index flat, std::int32_t pipeline_rank) const {
+  for (const Index link : chain(flat)) {
+    const std::vector<std::string>& split = plan_.buffers[link].split;
+    if (split.size() != 1) continue;
+    const std::vector<std::int32_t> ranks = ranks_of_split(split.front());
+    if (!ranks.empty()) return ranks.front() == pipeline_rank;
+  }
+  return true;
 }
 
 void BucketViews::count_holders() {
@@ -121,7 +125,7 @@ void BucketViews::count_holders() {
         if (what.opcode != Opcode::optimizer || what.inputs.empty()) continue;
         const Index flat = what.inputs.front();
         if (!seen.insert(bucket_of(flat)).second) continue;  // its parts are updated by several
-        if (!is_counted_on(plan_.buffers[flat], program.pipeline_rank)) continue;
+        if (!is_counted_on(flat, program.pipeline_rank)) continue;
         for (const Index view : views(bucket_of(flat)))
           holders_of_[plan_.buffers[view].parameter] +=
               holders(flat, view, plan_.stages[static_cast<std::size_t>(program.pipeline_rank)]);

@@ -40,6 +40,7 @@ class BucketViews {
   bool is_in_bucket(Index flat) const;
   void find_copies();
   std::int64_t holders(Index flat, Index view, const StageDevices& stage) const;
+  bool is_counted_on(Index flat, std::int32_t pipeline_rank) const;
   void count_holders();
 
   const Plan& plan_;

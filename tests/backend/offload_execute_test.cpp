@@ -38,6 +38,9 @@ TEST_CASE("offloaded optimizers, parameters and activations compute what one ran
         OffloadCase{"{optimizer: cpu}", "{zero_stage: 1}", "{}", 4},
         OffloadCase{"{optimizer: cpu, optimizer_fraction: 0.4}", "{zero_stage: 1}", "{}", 2},
         OffloadCase{"{optimizer: cpu, optimizer_fraction: 0.4}", "{clip_grad: 0.1}", pipeline, 4},
+        // Two pipeline ranks hold every stage and half of its main parameters: each piece counts once.
+        OffloadCase{"{optimizer: cpu, optimizer_fraction: 0.5}", "{zero_stage: 1, clip_grad: 0.1}",
+                    "{pipeline_model_parallel_size: 2, pipeline_schedule: chimera}", 2},
         OffloadCase{"{optimizer: nvme}", "{zero_stage: 2}", "{}", 2},
         OffloadCase{"{optimizer: nvme, optimizer_fraction: 0.5}", "{zero_stage: 1}", "{}", 2, "bf16"},
         OffloadCase{"{optimizer: cpu, parameters: cpu}", "{zero_stage: 3}", "{}", 2},

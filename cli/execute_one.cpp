@@ -242,6 +242,9 @@ int execute_share(const Options& options, const Input& input, ProcessGroup& proc
   const PreparedExecution prepared = prepare_execution(options, input, &processes);
   const Execution run =
       execute_and_save(input.plan, prepared.how, options.execute, [](const std::string&) {});
+  // Process 0 reports; where it is lost itself, the first that is left says why.
+  if (!run.failure.empty() && processes.speaks())
+    complain(fmt::format("simrun: not as planned: {}\n", run.failure));
   return exit_code(run.failure_kind);
 }
 

@@ -83,8 +83,11 @@ void ProcessGroup::accept_end(RunFailure failure) {
 
 std::string ProcessGroup::with_waits(const std::string& text) const {
   RankWaits ranks;
+  std::vector<int> lost;
+  for (int other = 0; other < processes_; ++other)
+    if (other != process_ && !roll_.loss(other, Clock::now()).empty()) lost.push_back(other);
   if (process_ == 0)
-    ranks = waves_.waits();
+    ranks = waves_.waits(lost);
   else if (fabric_ != nullptr)
     ranks = fabric_->state().ranks;
   if (fabric_ != nullptr && !may_start_) return fmt::format("{}; no rank had started", text);

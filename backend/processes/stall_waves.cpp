@@ -37,10 +37,11 @@ void StallWaves::forget() {
   quiet_at_ = -1;
 }
 
-RankWaits StallWaves::waits() const {
+RankWaits StallWaves::waits(const std::vector<int>& without) const {
   RankWaits all;
-  for (const Process& process : answers_) {
-    const RankWaits& ranks = process.last.ranks;
+  for (std::size_t process = 0; process < answers_.size(); ++process) {
+    if (std::find(without.begin(), without.end(), static_cast<int>(process)) != without.end()) continue;
+    const RankWaits& ranks = answers_[process].last.ranks;
     all.waits.insert(all.waits.end(), ranks.waits.begin(), ranks.waits.end());
     all.ended.insert(all.ended.end(), ranks.ended.begin(), ranks.ended.end());
   }

@@ -29,8 +29,8 @@ class StallWaves {
   void forget();
 
   bool stalled() const { return stalled_; }
-  // By the last that was heard of each.
-  RankWaits waits() const;
+  // By the last that was heard of each process but those: what one that is lost said last is long past.
+  RankWaits waits(const std::vector<int>& without = {}) const;
 
  private:
   struct Process {

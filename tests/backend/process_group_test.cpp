@@ -198,6 +198,29 @@ TEST_CASE("a process that falls silent is missed, and so is process 0") {
   }
 }
 
+TEST_CASE("of a lost process the message does not tell what its ranks once waited for") {
+  FrameNetwork network(2);
+  ProcessGroup::Limits limits = quick;
+  limits.silence = milliseconds(400);
+  const Outcomes outcomes = run_processes(
+      2,
+      [&](int) {
+        return work_of(4, [&](std::int64_t rank, Transport& transport) {
+          if (rank == 0) {
+            std::this_thread::sleep_for(milliseconds(100));  // twenty beats: their waits are known by now
+            network.cut_off(1);
+          }
+          transport.receive((rank + 2) % 4, {0, 0}, rank == 0 ? "entry 2" : "entry 1");
+        });
+      },
+      limits, &network);
+  const std::string pid = std::to_string(this_process().pid);
+  CHECK(outcomes[0].failure.text ==
+        "process 1 (ranks 2-3, pid " + pid +
+            ") has not been heard of for 0.4 s; rank 0 waits for rank 2 in entry 2; rank 1 waits for rank 3 "
+            "in entry 1");
+}
+
 TEST_CASE("a rank that computes on while its run has failed does not keep its process") {
   FrameNetwork network(2);
   std::atomic<bool> gave_up = false;

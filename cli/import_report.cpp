@@ -122,9 +122,7 @@ std::string rank_json(const ImportedRank& rank) {
       static_cast<double>(rank.step.length_ns) * 1e-9, rank.kernels.size());
 }
 
-}  // namespace
-
-std::string import_table(const ImportReport& report) {
+std::string compared_table(const ImportReport& report) {
   std::vector<TextRow> rows;
   if (report.is_compared)
     rows.push_back({"", "", "predicted", "measured", "error", "kernels"});
@@ -141,19 +139,27 @@ std::string import_table(const ImportReport& report) {
   return text_table(rows, {0, 1}) + sums_note(report.comparison.rows);
 }
 
+}  // namespace
+
+std::string import_tables(const ImportReport& report) {
+  return compared_table(report) + exchange_text(report) + unknown_text(report);
+}
+
+std::string import_notes(const ImportReport& report) {
+  std::string text;
+  for (const auto& [what, note] : report.run.notes)
+    text += note.count == 1
+                ? fmt::format("note: {} ({})\n", what, place_text(note.first))
+                : fmt::format("note: {}: {} (first {})\n", what, note.count, place_text(note.first));
+  return text;
+}
+
 std::string import_text(const ImportReport& report) {
   const ImportedRun& run = report.run;
   std::string text = fmt::format("imported {} file{} ({}), {}{}{} events\n", report.files.size(),
                                  report.files.size() == 1 ? "" : "s", to_string(run.origin), ranks_text(run),
                                  run.device.empty() ? ", " : ", " + run.device + ", ", run.events);
-  text += step_text(run.ranks.front()) + "\n" + import_table(report);
-  text += exchange_text(report);
-  text += unknown_text(report);
-  for (const auto& [what, note] : run.notes)
-    text += note.count == 1
-                ? fmt::format("note: {} ({})\n", what, place_text(note.first))
-                : fmt::format("note: {}: {} (first {})\n", what, note.count, place_text(note.first));
-  return text;
+  return text + step_text(run.ranks.front()) + "\n" + import_tables(report) + import_notes(report);
 }
 
 std::string import_json(const ImportReport& report) {

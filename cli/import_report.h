@@ -18,8 +18,9 @@ struct ImportReport {
 
 // The step and the kernels that it has, predicted beside measured; kernels that are not known; notes.
 std::string import_text(const ImportReport& report);
-// Of it the table alone.
-std::string import_table(const ImportReport& report);
+// Of it the tables: the comparison, exchanges, kernels that are not known; and the notes, a line each.
+std::string import_tables(const ImportReport& report);
+std::string import_notes(const ImportReport& report);
 
 // {"format", "device", "world_size", "events", "files", "ranks": [{"rank", "step", "steps", "step_s",
 // "kernels"}, ...],

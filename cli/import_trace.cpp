@@ -92,10 +92,10 @@ std::string write_files(const Options& options, const ImportReport& report,
   const ImportedTimeline measured =
       imported_timeline(predicted ? predicted->input.plan : plan_of_ranks(report.run), report.run);
   if (page)
-    wrote +=
-        write_reported(*page, html_page(predicted->input.plan, as_drawn(predicted->timeline),
-                                        {measured.plan, as_drawn(measured.timeline), import_table(report)},
-                                        predicted->summary));
+    wrote += write_reported(*page, html_page(predicted->input.plan, as_drawn(predicted->timeline),
+                                             {measured.plan, as_drawn(measured.timeline),
+                                              import_tables(report), import_notes(report)},
+                                             predicted->summary));
   for (const std::string& path : options.traces)
     wrote += write_reported(path, trace_bytes(path, measured.plan, measured.timeline));
   return wrote;

@@ -1,7 +1,9 @@
 #include "traces/chrome_fields.h"
 
 #include <array>
+#include <charconv>
 #include <string_view>
+#include <unordered_map>
 
 namespace simrun {
 namespace {
@@ -81,6 +83,30 @@ bool read_chrome_fields(JsonStream& json, ChromeFields& fields) {
   for (const KeyedMember& member : of_args) (fields.*member.member).clear();
   fields.position = json.position();
   return read_members(json, of_event, fields);
+}
+
+std::int64_t leading_number(std::string_view text) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() ? number : 0;
+}
+
+std::optional<std::int64_t> whole_count(std::string_view text) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const std::string_view rest = text.substr(static_cast<std::size_t>(end - text.data()));
+  if (error != std::errc() || number < 0) return std::nullopt;
+  if (!rest.empty() && (rest[0] != '.' || rest.find_first_not_of('0', 1) != std::string_view::npos))
+    return std::nullopt;
+  return number;
+}
+
+std::int64_t bytes_of_dtype(const std::string& dtype) {
+  static const std::unordered_map<std::string_view, std::int64_t> bytes{
+      {"Double", 8}, {"Long", 8},          {"Float", 4},       {"Int", 4},  {"BFloat16", 2}, {"Half", 2},
+      {"Short", 2},  {"Float8_e4m3fn", 1}, {"Float8_e5m2", 1}, {"Byte", 1}, {"Char", 1},     {"Bool", 1}};
+  const auto found = bytes.find(dtype);
+  return found == bytes.end() ? 0 : found->second;
 }
 
 }  // namespace simrun

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "traces/json_stream.h"
 
@@ -20,5 +23,14 @@ struct ChromeFields {
 
 // The event whose '{' was read last. False: cut off in it.
 bool read_chrome_fields(JsonStream& json, ChromeFields& fields);
+
+// The whole number that a text begins with; 0: none.
+std::int64_t leading_number(std::string_view text);
+
+// "8", and "8.0" of who writes floats; nothing of 1.5, of -1 and of what is no number.
+std::optional<std::int64_t> whole_count(std::string_view text);
+
+// Of PyTorch's name of a type; 0: not known.
+std::int64_t bytes_of_dtype(const std::string& dtype);
 
 }  // namespace simrun

@@ -70,4 +70,10 @@ std::optional<TracedTime> microseconds_to_ns(std::string_view text) {
   return time.ps == 0 ? TracedTime{-time.ns, 0} : TracedTime{-time.ns - 1, 1000 - time.ps};
 }
 
+bool is_beyond_ns(std::string_view text) {
+  if (microseconds_to_ns(text)) return false;
+  if (text.starts_with('-')) text.remove_prefix(1);
+  return decimal_of(text).has_value();
+}
+
 }  // namespace simrun

@@ -17,4 +17,7 @@ struct TracedTime {
 // what is finer than a picosecond is cut. Nothing if it is no number, or beyond 2^61 ns (73 years).
 std::optional<TracedTime> microseconds_to_ns(std::string_view text);
 
+// Whether that finds nothing in a number, which is too large then.
+bool is_beyond_ns(std::string_view text);
+
 }  // namespace simrun

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -45,20 +44,6 @@ EventClass class_of(const std::string& category) {
       {"fwdbwd", EventClass::ignored}};
   const auto found = classes.find(category);
   return found == classes.end() ? EventClass::other : found->second;
-}
-
-std::int64_t number_in(std::string_view text) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() ? number : 0;
-}
-
-std::int64_t bytes_of_dtype(const std::string& dtype) {
-  static const std::unordered_map<std::string_view, std::int64_t> bytes{
-      {"Double", 8}, {"Long", 8},          {"Float", 4},       {"Int", 4},  {"BFloat16", 2}, {"Half", 2},
-      {"Short", 2},  {"Float8_e4m3fn", 1}, {"Float8_e5m2", 1}, {"Byte", 1}, {"Char", 1},     {"Bool", 1}};
-  const auto found = bytes.find(dtype);
-  return found == bytes.end() ? 0 : found->second;
 }
 
 constexpr std::string_view step_prefix = "ProfilerStep#";
@@ -153,18 +138,26 @@ class ChromeReader {
       if (token == JsonToken::cut_off) return false;
       const std::string key = json_.text();
       const JsonToken value = json_.next();
-      if (key == "rank" && value == JsonToken::number && number_in(json_.text()) >= 0)
-        trace_.rank = number_in(json_.text());
-      if (key == "world_size" && value == JsonToken::number) trace_.world_size = number_in(json_.text());
+      if (key == "rank") trace_.rank = count_of(key, value, trace_.rank);
+      if (key == "world_size") trace_.world_size = *count_of(key, value, trace_.world_size);
       if (key == "simrun_version") has_version_ = true;
       if (key == "config_sha256" && value == JsonToken::string) trace_.config_sha256 = json_.text();
       if (key == "step_time_ps" && value == JsonToken::number)
-        trace_.step_ns = number_in(json_.text()) / 1000;
+        trace_.step_ns = leading_number(json_.text()) / 1000;
       if (key == "engine") is_measured_ = value == JsonToken::string && json_.text() == imported_engine;
       if (!json_.skip_from(value)) return false;
     }
     if (has_version_) trace_.origin = is_measured_ ? TraceOrigin::measured : TraceOrigin::simrun;
     return true;
+  }
+
+  // What stands there, or `otherwise`.
+  std::optional<std::int64_t> count_of(const std::string& key, JsonToken value,
+                                       std::optional<std::int64_t> otherwise) {
+    if (value == JsonToken::number)
+      if (const std::optional<std::int64_t> count = whole_count(json_.text())) return count;
+    note(fmt::format("a {} of the file that is no whole number from 0 up, and is not used", key));
+    return otherwise;
   }
 
   // Behind its '['. False: cut off.
@@ -191,7 +184,7 @@ class ChromeReader {
     if (fields.phase == "X") {
       add_complete(fields);
     } else if (fields.phase == "B") {
-      if (const std::optional<TracedTime> start = time_of(fields.start, fields))
+      if (const std::optional<TracedTime> start = start_of(fields))
         open_[stream_of(fields)].push_back({*start, fields});
     } else if (fields.phase == "E") {
       end_slice(fields);
@@ -204,19 +197,31 @@ class ChromeReader {
     }
   }
 
-  std::optional<TracedTime> time_of(const std::string& text, const ChromeFields& fields) {
+  std::optional<TracedTime> time_of(const std::string& text, const char* what, const ChromeFields& fields) {
     const std::optional<TracedTime> time = microseconds_to_ns(text);
-    if (!time) add_note(trace_.notes, "events without a time (ts) that is a number", fields.position);
+    if (time) return time;
+    if (!is_beyond_ns(text)) {
+      add_note(trace_.notes, fmt::format("events without a {} that is a number", what), fields.position);
+      return time;
+    }
+    add_note(trace_.notes, fmt::format("events with a {} out of range, in microseconds", what),
+             fields.position);
+    ++out_of_range_;
+    const EventClass of = class_of(fields.category);
+    lost_kernels_ = lost_kernels_ || of == EventClass::device || of == EventClass::other;
     return time;
   }
 
+  std::optional<TracedTime> start_of(const ChromeFields& fields) {
+    return time_of(fields.start, "time (ts)", fields);
+  }
+
   void add_complete(const ChromeFields& fields) {
-    const std::optional<TracedTime> start = time_of(fields.start, fields);
+    const std::optional<TracedTime> start = start_of(fields);
     if (!start) return;
-    const std::optional<TracedTime> duration = microseconds_to_ns(fields.duration);
-    if (!duration) {
-      add_note(trace_.notes, "events without a duration (dur) that is a number", fields.position);
-    } else if (duration->ns < 0) {
+    const std::optional<TracedTime> duration = time_of(fields.duration, "duration (dur)", fields);
+    if (!duration) return;
+    if (duration->ns < 0) {
       add_note(trace_.notes, "events of negative duration", fields.position);
     } else {
       const std::int64_t carry = (start->ps + duration->ps) / 1000;
@@ -225,7 +230,7 @@ class ChromeReader {
   }
 
   void end_slice(const ChromeFields& fields) {
-    const std::optional<TracedTime> end = time_of(fields.start, fields);
+    const std::optional<TracedTime> end = start_of(fields);
     if (!end) return;
     std::vector<OpenSlice>& open = open_[stream_of(fields)];
     if (open.empty()) {
@@ -261,7 +266,7 @@ class ChromeReader {
     trace_.last_ns = slice.start_ns;
     trace_.last_is_kernel = of == EventClass::device;
     if (of == EventClass::launch) {
-      const std::int64_t correlation = number_in(fields.correlation);
+      const std::int64_t correlation = leading_number(fields.correlation);
       if (correlation > 0) trace_.launches.push_back({correlation, slice.start_ns, stream});
     } else if (of == EventClass::device_annotation) {
       if (kind == SpanKind::step)
@@ -282,7 +287,7 @@ class ChromeReader {
   }
 
   static std::int64_t step_number(std::string_view name) {
-    return name.starts_with(step_prefix) ? number_in(name.substr(step_prefix.size())) : 0;
+    return name.starts_with(step_prefix) ? leading_number(name.substr(step_prefix.size())) : 0;
   }
 
   void add_kernel(const ChromeFields& fields, TimedSlice slice, std::vector<TracedKernel>& kernels) {
@@ -298,14 +303,14 @@ class ChromeReader {
     const bool is_unknown = is_own() && fields.name.starts_with(unknown_kernel);
     kernel.name = names_.index_of(is_unknown ? fields.name.substr(unknown_kernel.size()) : fields.name);
     kernel.stream = stream_of(fields);
-    kernel.correlation = number_in(fields.correlation);
+    kernel.correlation = leading_number(fields.correlation);
     if (!fields.pass_phase.empty()) kernel.phase = names_.index_of(fields.pass_phase);
     if (!fields.function.empty()) kernel.function = names_.index_of(fields.function);
     if (!fields.collective.empty()) {
       kernel.exchange = static_cast<Index>(trace_.exchanges.size());
       const std::int64_t bytes = bytes_of_dtype(fields.dtype);
       trace_.exchanges.push_back({fields.collective, fields.group, fields.group_ranks,
-                                  number_in(fields.group_size), product(fields.elements_in, bytes),
+                                  leading_number(fields.group_size), product(fields.elements_in, bytes),
                                   product(fields.elements_out, bytes)});
     }
     kernels.push_back(kernel);
@@ -313,7 +318,7 @@ class ChromeReader {
 
   static std::int64_t product(const std::string& elements, std::int64_t bytes) {
     constexpr std::int64_t most = std::int64_t{1} << 55;
-    return std::clamp<std::int64_t>(number_in(elements), 0, most) * bytes;
+    return std::clamp<std::int64_t>(leading_number(elements), 0, most) * bytes;
   }
 
   RecordedTrace finished() {
@@ -321,11 +326,18 @@ class ChromeReader {
       json_.refuse("the trace was cut off before its first event", "copy it whole.");
     if (!has_events_)
       json_.refuse("there are no traceEvents", "a trace is a JSON array of events, or an object with them.");
+    const bool is_profile = saw_host_ || !trace_.launches.empty();
+    if (lost_kernels_ && trace_.kernels.empty() && (is_profile || others_.empty()))
+      refuse_trace(trace_.path,
+                   fmt::format("the time (ts) or duration (dur) of {} of its {} events is out of range, and "
+                               "no kernel is left",
+                               out_of_range_, trace_.events),
+                   "both are microseconds; nanoseconds are to be divided by 1000.");
     if (!trace_.kernels.empty()) {
       trace_.origin = TraceOrigin::kineto;
-    } else if ((saw_host_ || !trace_.launches.empty()) && trace_.is_cut_off) {
+    } else if (is_profile && trace_.is_cut_off) {
       json_.refuse("the trace was cut off before the first kernel of a device", "copy it whole.");
-    } else if (saw_host_ || !trace_.launches.empty()) {
+    } else if (is_profile) {
       throw ConfigError({{{trace_.path, 0, 0},
                           "a PyTorch profile without anything that a device did (category kernel)",
                           "record it with ProfilerActivity.CUDA."}});
@@ -366,6 +378,8 @@ class ChromeReader {
   std::unordered_map<std::string, Index> streams_;
   std::map<Index, std::vector<OpenSlice>> open_;
   std::vector<TracedKernel> others_;  // slices that are no device's
+  std::int64_t out_of_range_ = 0;     // events
+  bool lost_kernels_ = false;         // among these
   bool saw_host_ = false, has_events_ = false, has_version_ = false, is_measured_ = false;
 };
 

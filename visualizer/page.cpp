@@ -192,6 +192,11 @@ PageText text_of(const Plan& plan, const Timeline& timeline, const Summary& summ
   return {name, page_numbers(plan, summary) + below, page_tables(plan, timeline, summary)};
 }
 
+// One item of the page's row of tables: the heading stays above its own.
+std::string measured_section(const std::string& tables) {
+  return "<div class=\"measured\"><h2>Measured</h2>\n<pre>" + html_escaped(tables) + "</pre></div>\n";
+}
+
 }  // namespace
 
 std::string html_page(const Plan& plan, const Timeline& timeline, const Summary& summary,
@@ -202,15 +207,14 @@ std::string html_page(const Plan& plan, const Timeline& timeline, const Summary&
 std::string html_page(const Plan& plan, const Timeline& timeline, const Timeline& measured,
                       const Summary& summary, const std::string& note) {
   PageText text = text_of(plan, timeline, summary, note);
-  text.tables += "<h2>Measured</h2>\n<pre>" +
-                 html_escaped(measured_table(compare_measured(plan, timeline, measured))) + "</pre>\n";
+  text.tables += measured_section(measured_table(compare_measured(plan, timeline, measured)));
   return drawn_page(plan, side_by_side(plan, timeline, measured), summary, text);
 }
 
 std::string html_page(const Plan& plan, const Timeline& timeline, const MeasuredElsewhere& measured,
                       const Summary& summary) {
-  PageText text = text_of(plan, timeline, summary);
-  text.tables += "<h2>Measured</h2>\n<pre>" + html_escaped(measured.table) + "</pre>\n";
+  PageText text = text_of(plan, timeline, summary, measured.note);
+  text.tables += measured_section(measured.tables);
   return drawn_page(measured.plan, side_by_side(measured.plan, timeline, measured.timeline), summary, text);
 }
 

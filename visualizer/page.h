@@ -20,11 +20,12 @@ std::string html_page(const Plan& plan, const Timeline& timeline, const Timeline
                       const Summary& summary, const std::string& note = "");
 
 // What was measured elsewhere. `plan`: the predicted one with what was measured behind it, of which
-// `timeline` is. `table`: text.
+// `timeline` is. `tables`, `note`: text; the latter stands under the numbers, as above.
 struct MeasuredElsewhere {
   const Plan& plan;
   const Timeline& timeline;
-  std::string table;
+  std::string tables;
+  std::string note = {};
 };
 std::string html_page(const Plan& plan, const Timeline& timeline, const MeasuredElsewhere& measured,
                       const Summary& summary);

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 
+#include "schedules/measured_comparison.h"
 #include "visualizer/bound_chunks.h"
 #include "visualizer/columns.h"
 #include "visualizer/rank_columns.h"
@@ -72,13 +73,19 @@ std::string group_text(const Communication* exchange) {
   return fmt::format("{}:{}", exchange->group.mesh, fmt::join(exchange->group.axes, ","));
 }
 
+// A PassKind; behind them, of a measured step, what nobody knows the phase of.
+std::int64_t kind_on_page(const Segment& segment) {
+  const bool is_unassigned = segment.chunk == no_index && segment.name == unassigned_segment;
+  return is_unassigned ? pass_kind_count : static_cast<std::int64_t>(segment.kind);
+}
+
 void add_segments(const Plan& plan, ColumnWriter& columns, StringTable& strings) {
   const BoundChunks bound(plan);
   Column kind, name, count;
   std::array<Column, 2> chunk_index, stage;  // by binding
   for (Index s = 0; s < plan.segments.size(); ++s) {
     const Segment& segment = plan.segments[s];
-    kind.push_back(static_cast<std::int64_t>(segment.kind));
+    kind.push_back(kind_on_page(segment));
     name.push_back(strings.index(segment.name));
     for (std::uint8_t b = 0; b < 2; ++b) {
       const Index chunk = bound.of(s, b);

@@ -220,24 +220,61 @@ std::string draw_y_axis(const Panel& panel, const Ticks& ticks) {
   return svg;
 }
 
+// Where the character of that number begins.
+std::size_t byte_of(const std::string& text, std::size_t character) {
+  std::size_t at = 0;
+  for (std::size_t characters = 0; at < text.size(); ++at)
+    if ((static_cast<unsigned char>(text[at]) & 0xc0U) != 0x80U && characters++ == character) break;
+  return at;
+}
+
 std::string shortened(const std::string& text, std::size_t most) {
-  if (text_width(text) <= most) return text;
-  std::size_t end = 0;
-  for (std::size_t characters = 0; end < text.size(); ++end)
-    if ((static_cast<unsigned char>(text[end]) & 0xc0U) != 0x80U && characters++ == most - 1) break;
-  return text.substr(0, end) + "…";
+  return text_width(text) <= most ? text : text.substr(0, byte_of(text, most - 1)) + "…";
+}
+
+// Its beginning and its end: of values that begin alike the latter tells them apart.
+std::string elided(const std::string& text, std::size_t most) {
+  const std::size_t all = text_width(text), end = (most - 1) / 2;
+  if (all <= most) return text;
+  return text.substr(0, byte_of(text, most - 1 - end)) + "…" + text.substr(byte_of(text, all - end));
+}
+
+// Of maps what they do not all begin with: "none" and "full, method: uniform" of {granularity: none} and
+// {granularity: full, method: uniform}. Other values as they are.
+std::vector<std::string> tick_texts(std::vector<std::string> values) {
+  const auto is_map = [](const std::string& of) { return of.starts_with('{') && of.ends_with('}'); };
+  if (values.size() < 2 || !std::ranges::all_of(values, is_map)) return values;
+  std::string_view alike = values.front();
+  for (const std::string& value : values)
+    alike = alike.substr(0, static_cast<std::size_t>(
+                                std::ranges::mismatch(alike, std::string_view(value)).in1 - alike.begin()));
+  const std::size_t space = alike.rfind(' ');  // whole words only
+  const std::size_t begin = space == std::string_view::npos ? 1 : space + 1;
+  for (std::string& value : values)
+    if (value.size() > begin + 1) value = value.substr(begin, value.size() - begin - 1);
+  return values;
+}
+
+constexpr double label_character = 6.2;  // its width
+
+// In how many characters labels of so many values stand beside each other, the last one inside of the edge.
+std::size_t most_characters(std::size_t values) {
+  const double between = (right - left) * 0.9 / static_cast<double>(std::max<std::size_t>(values, 2) - 1);
+  return static_cast<std::size_t>(
+      std::clamp(2.0 / 3 * (between + width - right) / label_character - 1, 12.0, 24.0));
 }
 
 // A label at every value that is not too close to the one before.
 std::string draw_x_axis(const Drawing& drawing) {
-  constexpr double character = 6.2;
+  const std::vector<std::string> texts = tick_texts(drawing.key.values);
   std::string svg;
   double free_from = 0;
   for (const std::size_t v : along_x(drawing.axis)) {
-    const std::string label = shortened(drawing.key.values[v], 14);
-    const double half = character * static_cast<double>(text_width(label)) / 2, x = x_of(drawing.axis, v);
+    const std::string label = elided(texts[v], most_characters(texts.size()));
+    const double half = label_character * static_cast<double>(text_width(label)) / 2;
+    const double x = std::clamp(x_of(drawing.axis, v), half, width - half);
     if (x - half < free_from) continue;
-    free_from = x + half + character;
+    free_from = x + half + label_character;
     svg += fmt::format("<text class=\"faint\" x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>", x,
                        bottom + 16, html_escaped(label));
   }

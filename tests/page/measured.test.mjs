@@ -3,7 +3,10 @@ import { test } from "node:test";
 import { exampleModel } from "./example_model.mjs";
 import { load } from "./load.mjs";
 
+const { colourOf, passColours } = await load("colours");
 const { describe, describeLink } = await load("describe");
+const { unassignedKind } = await load("model");
+const { boxNames } = await load("search");
 const { Exchanges } = await load("exchanges");
 const { layoutOf, rankLabel } = await load("layout");
 
@@ -35,6 +38,19 @@ test("what was measured exchanges nothing with what was predicted", () => {
   assert.deepEqual(exchanges.arrows({ rank: 1, lane: -1, index: 0 }), [
     { from: { rank: 1, lane: -1, index: 0 }, to: { rank: 3, lane: -1, index: 0 } },
   ]);
+});
+
+test("kernels whose phase the trace does not say have a colour, a letter and a name of their own", () => {
+  const model = measuredModel();
+  model.facts.strings.push("unassigned");
+  model.segments.kind[0] = unassignedKind;
+  model.segments.stage[0][0] = model.segments.chunk[0][0] = -1;
+  model.segments.name[0] = model.facts.strings.length - 1;
+  const [pass, kernel] = [{ rank: 1, lane: -1, index: 0 }, { rank: 1, lane: 0, index: 0 }];
+  const colour = colourOf(model, pass, "op", 1);
+  assert.ok(!passColours.includes(colour) && colour === colourOf(model, kernel, "op", 1)); // a matrix product
+  assert.match(describe(model, pass)[0], /^unassigned  kernels of unknown phase on pp 0, measured$/);
+  assert.deepEqual(boxNames(model, pass), ["unassigned", "?"]);
 });
 
 test("a measured box says so", () => {

@@ -99,6 +99,8 @@ TEST_CASE("microseconds: their decimals are nanoseconds and picoseconds, exactly
     CAPTURE(text);
     CHECK_FALSE(microseconds_to_ns(text));
   }
+  for (const char* text : {"9e15", "-9e15", "1e300", "1700000000000000000"}) CHECK(is_beyond_ns(text));
+  for (const char* text : {"", "-", "x", "1.2.3", "NaN", "2e15", "-5"}) CHECK_FALSE(is_beyond_ns(text));
 }
 
 }  // namespace simrun

@@ -106,6 +106,54 @@ TEST_CASE("Chrome: what is wrong with single events is counted, with where it st
   CHECK(noted_in_trace(trace, "entries that are no events") == 1);
 }
 
+TEST_CASE("Chrome: times beyond 73 years of microseconds are said to be out of range, not missing") {
+  const RecordedTrace trace = read_text(R"([
+{"ph":"X","name":"a","pid":1,"tid":1,"ts":0,"dur":1},
+{"ph":"X","name":"b","pid":1,"tid":1,"ts":5,"dur":1e30},
+{"ph":"X","name":"c","pid":1,"tid":1,"ts":-1.7e18,"dur":1},
+{"ph":"B","name":"d","pid":1,"tid":1,"ts":1.7e18}])");
+  CHECK(trace.kernels.size() == 1);
+  CHECK(noted_in_trace(trace, "events with a duration (dur) out of range, in microseconds") == 1);
+  CHECK(noted_in_trace(trace, "events with a time (ts) out of range, in microseconds") == 2);
+  CHECK(trace.notes.size() == 2);
+}
+
+TEST_CASE("Kineto: a trace whose times are nanoseconds is refused with what they should be") {
+  const Diagnostic nanoseconds = refusal(kineto_trace(
+      {kineto_host("user_annotation", "ProfilerStep#5", 1.7e18, 500), kineto_kernel("gemm", 1.7e18, 10, 1)}));
+  CHECK(nanoseconds.message ==
+        "the time (ts) or duration (dur) of 2 of its 2 events is out of range, and no kernel is left");
+  CHECK(nanoseconds.hint == "both are microseconds; nanoseconds are to be divided by 1000.");
+  const Diagnostic endless = refusal(kineto_trace({kineto_kernel("gemm", 0, 9e15, 1)}));
+  CHECK(endless.message ==
+        "the time (ts) or duration (dur) of 1 of its 1 events is out of range, and no kernel is left");
+  // Of the host alone: the trace lacks what the device did all the same.
+  const Diagnostic host =
+      refusal(kineto_trace({kineto_host("cpu_op", "aten::mm", 0, 5), kineto_host("cpu_op", "a", 9e15, 5)}));
+  CHECK(host.message == "a PyTorch profile without anything that a device did (category kernel)");
+}
+
+TEST_CASE("Kineto: a rank or a number of ranks that is no whole number is noted and not used") {
+  const auto with = [](const std::string& rank, const std::string& world) {
+    return read_text("{\"distributedInfo\": {\"rank\": " + rank + ", \"world_size\": " + world +
+                     "}, \"traceEvents\": [" + kineto_kernel("gemm", 0, 1, 1) + "]}");
+  };
+  for (const char* rank : {"-1", "1.5", "\"3\"", "null", "1e30"}) {
+    CAPTURE(rank);
+    const RecordedTrace trace = with(rank, "8");
+    CHECK_FALSE(trace.rank);
+    CHECK(trace.world_size == 8);
+    CHECK(noted_in_trace(trace, "a rank of the file that is no whole number from 0 up, and is not used") ==
+          1);
+  }
+  const RecordedTrace trace = with("3.0", "-8");
+  CHECK(trace.rank == 3);
+  CHECK(trace.world_size == 0);
+  CHECK(noted_in_trace(trace,
+                       "a world_size of the file that is no whole number from 0 up, and is not used") == 1);
+  CHECK(with("7", "8").notes.empty());
+}
+
 TEST_CASE("Kineto: a file that is cut off anywhere gives its whole events and a note, or is refused") {
   const std::string whole = kineto_trace({kineto_kernel("gemm", 1, 2, 1), kineto_kernel("gemm", 4, 2, 2)});
   const std::size_t first = whole.find("}}", whole.find("kernel")) + 2;

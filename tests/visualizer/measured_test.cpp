@@ -31,6 +31,20 @@ TEST_CASE(
   CHECK(page == html_page(run.plan, run.timeline, slower.timeline, run.summary));
 }
 
+TEST_CASE(
+    "what was measured elsewhere is shown under a heading of its own, and its notes under the numbers") {
+  const ExampleRun run = example_run({.ranks = 2});
+  const std::string page =
+      html_page(run.plan, run.timeline, {run.plan, run.timeline, "a <table>\nexchanges\n", "2 ranks & 8\n"},
+                run.summary);
+  CHECK(count_of(
+            page,
+            "<div class=\"measured\"><h2>Measured</h2>\n<pre>a &lt;table&gt;\nexchanges\n</pre></div>") == 1);
+  const std::size_t note = page.find("<p>2 ranks &amp; 8\n</p>");
+  CHECK(note < page.find("</header>"));
+  CHECK(note > page.find("<dl>"));
+}
+
 TEST_CASE("the table of predicted and measured seconds shows the error of the prediction") {
   MeasuredComparison of;
   of.step = {"step", 1.5, 1, 7};

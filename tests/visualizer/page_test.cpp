@@ -13,6 +13,7 @@
 #include "example_run.h"
 #include "rank_reader.h"
 #include "schedules/critical_path.h"
+#include "schedules/measured_comparison.h"
 #include "visualizer/columns.h"
 #include "visualizer/page_tables.h"
 
@@ -92,6 +93,16 @@ TEST_CASE("the page's data decodes to the timeline it was made from") {
   for (std::size_t i = 0; i < path.size(); ++i)
     CHECK((rank[i] == path[i].rank && lane[i] == path[i].lane && box[i] == path[i].interval));
   CHECK(reader.exhausted());
+}
+
+TEST_CASE("kernels of which nobody knows the phase are of a kind of their own, not of the optimizer's") {
+  ExampleRun run = example_run({});
+  run.plan.segments.push_back({unassigned_segment, PassKind::step, no_index, {}});
+  run.plan.segments.push_back({"optimizer", PassKind::step, no_index, {}});
+  const std::vector<std::int64_t> kinds = columns_of(page_of(run)).column();
+  REQUIRE(kinds.size() == run.plan.segments.size());
+  CHECK(kinds[kinds.size() - 2] == pass_kind_count);
+  CHECK(kinds.back() == static_cast<std::int64_t>(PassKind::step));
 }
 
 TEST_CASE("only what was recorded gets a lane: not the other GPUs of a rank, not a link without a curve") {

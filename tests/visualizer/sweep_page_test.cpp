@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "visualizer/sweep_plot.h"
+#include "visualizer/text_table.h"
 
 namespace simrun {
 namespace {
@@ -66,6 +67,42 @@ TEST_CASE(
   CHECK(count_words(plot, "<title>tp 2, schedule gpipe: 4.000 s</title>") == 1);
   CHECK(count_words(plot, "does not fit</title>") == 3);
   CHECK(count_words(plot, ": refused</title>") == 3);
+}
+
+// A sweep of one key, drawn.
+std::string plot_of(const std::vector<std::string>& values) {
+  Sweep sweep{"job", {{"recompute", values}}, {}};
+  for (const std::string& value : values) sweep.rows.push_back({{value}, SweepNumbers{}, "fast", ""});
+  return sweep_plot(sweep);
+}
+
+TEST_CASE("sweep plot: maps are told apart by what they do not all begin with") {
+  const std::string plot =
+      plot_of({"{granularity: none}", "{granularity: full, method: uniform, num_layers: 1}"});
+  CHECK(count_words(plot, ">none</text>") == 3);
+  CHECK(count_words(plot, ">full, method…m_layers: 1</text>") == 3);
+  CHECK(count_words(plot_of({"{n: 10}", "{n: 12}"}), ">12</text>") == 3);
+  CHECK(count_words(plot_of({"{a: 1}", "{b: 1}"}), ">a: 1</text>") == 3);
+  CHECK(count_words(plot_of({"{}", "{a: 1}"}), ">{}</text>") == 3);
+  CHECK(count_words(plot_of({"{n: 1}"}), ">{n: 1}</text>") == 3);
+}
+
+TEST_CASE("sweep plot: no label is cut by the drawing's edge, and up to four long ones are all there") {
+  for (const std::size_t count : {1U, 2U, 3U, 4U}) {
+    std::vector<std::string> values;
+    for (std::size_t v = 0; v < count; ++v) values.push_back(std::string(40, 'x') + std::to_string(v));
+    const std::string plot = plot_of(values);
+    const std::string tick = "y=\"206\" text-anchor=\"middle\">";
+    CHECK(count_words(plot, tick) == static_cast<std::ptrdiff_t>(3 * count));
+    for (std::size_t at = plot.find(tick); at != std::string::npos; at = plot.find(tick, at + 1)) {
+      const std::string label = plot.substr(at + tick.size(), plot.find('<', at) - at - tick.size());
+      const double x = std::stod(plot.substr(plot.rfind("x=\"", at) + 3));
+      const double half = 3.1 * static_cast<double>(text_width(label));
+      CAPTURE(count, label, x);
+      CHECK(x - half >= -0.1);  // x is written to one decimal
+      CHECK(x + half <= 420.1);
+    }
+  }
 }
 
 TEST_CASE("sweep plot: every panel has a title and a description for readers who do not see it") {

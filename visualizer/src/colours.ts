@@ -1,5 +1,5 @@
 import {
-  boxesOf, instructionOf, isPair, partIn, passLane, recomputePhase, type Box, type Half, type Model, type Part,
+  boxesOf, instructionOf, isPair, partIn, passLane, recomputePhase, unassignedKind, type Box, type Half, type Model, type Part,
 } from "./model";
 
 // Okabe and Ito's palette, by meaning. Colour never stands alone: boxes carry letters, and traffic has its own lanes.
@@ -8,6 +8,7 @@ export type Mode = "op" | "microbatch" | "chunk" | "stage";
 export const modes: Mode[] = ["op", "microbatch", "chunk", "stage"];
 
 export const passColours = [0x0072b2, 0xe69f00, 0xd55e00, 0x009e73, 0xcc79a7, 0xf0e442]; // by PassKind
+const unassigned = 0x707070;
 const trafficColours: Record<string, number> = { pp: 0x56b4e9, offload: 0x999999 };
 const collective = 0xcc79a7;
 export const linkColour = 0x5b7c99; // none of the meanings above and below
@@ -89,10 +90,14 @@ function ramp(share: number): number {
   return mixed(stops[low]!, stops[low + 1]!, at - low);
 }
 
+export function kindColour(kind: number): number {
+  return kind === unassignedKind ? unassigned : passColours[kind]!;
+}
+
 function partColour(part: Part, mode: Mode, stages: number): number {
   const { kind } = part;
   const number = mode === "op" ? 0 : part[mode];
-  if (mode === "op" || number < 0 || kind > 3) return passColours[kind]!;
+  if (mode === "op" || number < 0 || kind > 3) return kindColour(kind);
   const base = mode === "microbatch" ? numbered(number)
              : mode === "chunk" ? categorical[number % categorical.length]!
              : ramp(stages < 2 ? 0 : number / (stages - 1));

@@ -1,6 +1,6 @@
 import {
-  boxesOf, instructionOf, isPair, pairKind, partName, partsOf, passLane, passName, passNames, recomputePhase, segmentOf, type Box, type Model,
-  type Part,
+  boxesOf, instructionOf, isPair, pairKind, partName, partsOf, passLane, passName, passNames, recomputePhase, segmentOf, unassignedKind,
+  type Box, type Model, type Part,
 } from "./model";
 import { busiestAt, useAt } from "./links";
 import { deviceOf, groupAxes, groupOf, memberText, stretches } from "./members";
@@ -75,11 +75,12 @@ function group(model: Model, { rank, member }: Box, row: number): string {
 
 function describePass(model: Model, box: Box): string[] {
   const segment = segmentOf(model, box);
-  const kind = passNames[model.segments.kind[segment]!]!;
+  const kind = model.segments.kind[segment]!;
+  const what = kind === unassignedKind ? "kernels of unknown phase" : `${passNames[kind]!} pass`;
   const name = model.facts.strings[model.segments.name[segment]!]!;
   const pair = isPair(model, box);
   const places = partsOf(model, box).map((part) => (pair ? `${passNames[part.kind]}: ` : "") + where(model, part));
-  return [`${passName(model, box)}  ${kind} pass on pp ${model.ranks[box.rank]!.pp}${measured(model, box)}`, ownGpu(model, box), when(model, box), ...places, name,
+  return [`${passName(model, box)}  ${what} on pp ${model.ranks[box.rank]!.pp}${measured(model, box)}`, ownGpu(model, box), when(model, box), ...places, name,
           idleBefore(model, box)];
 }
 

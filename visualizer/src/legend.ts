@@ -1,6 +1,6 @@
-import { categorical, css, inkOn, linkColour, memoryColours, memoryOrder, passColours, type Mode } from "./colours";
+import { categorical, css, inkOn, kindColour, linkColour, memoryColours, memoryOrder, passColours, type Mode } from "./colours";
 import { directionNames } from "./describe";
-import { pairKind, passLetters, passNames, type Model } from "./model";
+import { pairKind, passLetters, passNames, unassignedKind, type Model } from "./model";
 
 // What colours mean, for the mode in use and only for what the data holds.
 export function legend(model: Model, mode: Mode): HTMLElement[] {
@@ -17,8 +17,9 @@ export function legend(model: Model, mode: Mode): HTMLElement[] {
   if (mode === "op") {
     const used = new Set<number>();
     for (const rank of model.ranks) for (const entry of rank.passes.entry) used.add(model.segments.kind[rank.segment[entry]!]!);
+    if (model.segments.kind.includes(unassignedKind)) used.add(unassignedKind); // perhaps not among the passes
     [...used].sort().forEach((kind) => {
-      if (kind !== pairKind) return item(passColours[kind]!, passLetters[kind]!, passNames[kind]!);
+      if (kind !== pairKind) return item(kindColour(kind), passLetters[kind]!, passNames[kind]!);
       const [upper, lower] = [css(passColours[0]!), css(passColours[1]!)];
       item(passColours[0]!, "", passNames[pairKind]!, `linear-gradient(${upper} 50%, ${lower} 50%)`);
     });

@@ -37,10 +37,11 @@ export interface LinkFacts {
   contended: number; // ps with two or more of different exchanges
 }
 
-export const passLetters = ["F", "B", "I", "W", "C", "S"]; // by PassKind in schedules/plan.h
+export const passLetters = ["F", "B", "I", "W", "C", "S", "", "?"]; // by PassKind in schedules/plan.h, and unassignedKind
 export const passNames = ["forward", "backward", "backward-input", "backward-weight", "communication", "step",
-                          "forward with backward"];
+                          "forward with backward", "unassigned"];
 export const pairKind = 6; // PassKind::overlapped: binding 0 is a forward, binding 1 a backward
+export const unassignedKind = 7; // measured kernels of which the trace does not say what phase they are of
 export const recomputePhase = 1; // Phase::recompute
 
 export interface Segments {

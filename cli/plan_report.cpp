@@ -9,6 +9,7 @@
 #include "configs/job_yaml.h"
 #include "planner/candidate_config.h"
 #include "planner/plan_memory.h"
+#include "planner/ranking.h"
 #include "visualizer/json.h"
 #include "visualizer/quantity.h"
 #include "visualizer/text_table.h"
@@ -106,23 +107,11 @@ std::string losers_text(const PlanSearchResult& result) {
   return rows.size() == 1 ? "" : "\nWhy the next ones lose\n" + text_table(rows, {0, 1});
 }
 
-// Of what was simulated, which lacks least of its memory.
-const RankedCandidate* nearest_of(const PlanSearchResult& result) {
-  const auto over = [](const RankedCandidate& of) {
-    return static_cast<double>(of.evaluation.peak_bytes) /
-           static_cast<double>(std::max<std::int64_t>(of.evaluation.limit_bytes, 1));
-  };
-  const RankedCandidate* nearest = nullptr;
-  for (const RankedCandidate& of : result.rest)
-    if (of.evaluation.refusal.empty() && (nearest == nullptr || over(of) < over(*nearest))) nearest = &of;
-  return nearest;
-}
-
 std::string nothing_fits(const PlanSearchResult& result) {
   if (result.was_stopped && result.evaluated == 0) return "stopped before anything was simulated\n";
   if (result.rest.empty()) return "no candidate fits by its estimate\n";
-  const RankedCandidate* nearest = nearest_of(result);
-  if (nearest == nullptr)
+  const auto nearest = nearest_to_fit(result.rest);
+  if (nearest == result.rest.end())
     return fmt::format("no candidate can be run; the first: {}\n", result.rest.front().evaluation.refusal);
   return fmt::format("nothing fits; the nearest needs {} of {}: {}\n",
                      memory_text(nearest->evaluation.peak_bytes),
@@ -223,8 +212,8 @@ std::string plan_json(const PlanBase& base, const PlanSearchResult& result, cons
                       const PlanRun& run) {
   std::string nearest;
   if (result.best.empty()) {
-    const RankedCandidate* of = nearest_of(result);
-    nearest = fmt::format(",\n \"nearest\": {}", of == nullptr ? "null" : json_of(base, *of));
+    const auto of = nearest_to_fit(result.rest);
+    nearest = fmt::format(",\n \"nearest\": {}", of == result.rest.end() ? "null" : json_of(base, *of));
     const std::optional<NearestThatFits>& found = fitting.found;
     nearest += ",\n \"nearest_that_fits\": ";
     nearest += found ? fmt::format("{{\"change\": {}, \"best\": {}}}", json_quoted(found->change),

@@ -19,6 +19,8 @@ namespace {
 
 constexpr std::size_t fine_buckets = 512;
 constexpr std::size_t tightenings = 3;  // of a proposal's memory, at most
+constexpr std::size_t proposals_with_less = 4;
+constexpr double less_memory = 0.93;
 // Proposals that are tried under other schedules too.
 constexpr std::size_t rescheduled_plans = 3;
 // Of these at least are simulated with shared links, and what was faster without than the best of them with.
@@ -87,8 +89,12 @@ class AlpaPlanner {
     const PlanProgress progress = [this](const char* phase, std::int64_t done, std::int64_t all) {
       return goes_on(phase, done, all);
     };
-    simulate(alpa_plans(variants_, search_, collectives_, progress), "simulating proposals");
-    if (goes_on("searching with less memory", 0)) simulate_tightened();
+    propose(progress);
+    // Where all that was proposed needs more than the sums over operators say, less is asked of them.
+    for (std::size_t i = 0; i < proposals_with_less && !outcome_.best && !outcome_.was_stopped; ++i) {
+      search_.memory_share *= less_memory;
+      propose(progress);
+    }
     if (goes_on("simulating other schedules", 0)) simulate(rescheduled(), "simulating other schedules");
     if (goes_on("searching with finer memory", 0)) simulate_finer();
     if (goes_on("simulating what stands beside", 0)) simulate_references(progress);
@@ -102,6 +108,11 @@ class AlpaPlanner {
     std::size_t at = 0;
     double memory_share = 0;
   };
+
+  void propose(const PlanProgress& progress) {
+    simulate(alpa_plans(variants_, search_, collectives_, progress), "simulating proposals");
+    if (goes_on("searching with less memory", 0)) simulate_tightened();
+  }
 
   bool goes_on(const char* phase, std::int64_t done, std::int64_t all = 0) {
     outcome_.was_stopped = outcome_.was_stopped || (progress_ && !progress_(phase, done, all));

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <utility>
+#include <vector>
 
 #include "planner/search.h"
 #include "planner/shortlist.h"
@@ -27,6 +29,16 @@ class EstimateErrors {
     const bool is_known = stage.known >= enough;
     return goal_of(objective, of.estimate.step_s * (is_known ? little_more * stage.step : unknown),
                    of.estimate.peak_bytes * (is_known ? little_more * stage.peak : unknown));
+  }
+
+  // Taken from the front of those that may come to `worst` or less, at most so many; only such are left.
+  std::vector<EstimatedCandidate> take(std::vector<EstimatedCandidate>& left, std::size_t most,
+                                       PlanObjective objective, double worst) const {
+    std::vector<EstimatedCandidate> next, behind;
+    for (const EstimatedCandidate& of : left)
+      if (least(of, objective) <= worst) (next.size() < most ? next : behind).push_back(of);
+    left = std::move(behind);
+    return next;
   }
 
  private:

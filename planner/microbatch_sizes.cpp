@@ -1,14 +1,12 @@
 #include "planner/microbatch_sizes.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace simrun {
 namespace {
 
 constexpr std::int64_t most_sequences = 64;  // of a microbatch, per device: images are small
-constexpr std::int64_t most_batches = 8;
-constexpr double longest_bubble = 1.5;  // x the work: never the best, and pipelines are many
+constexpr double longest_bubble = 1.5;       // x the work: never the best, and pipelines are many
 
 }  // namespace
 
@@ -30,12 +28,6 @@ std::vector<std::int64_t> microbatch_sizes(const Job& job, std::int64_t pipeline
     sizes.push_back(sequences);
   }
   std::reverse(sizes.begin(), sizes.end());
-  if (std::cmp_greater(sizes.size(), most_batches)) {
-    std::vector<std::int64_t> thinned;
-    for (const std::int64_t size : sizes)
-      if (thinned.empty() || 2 * size <= thinned.back()) thinned.push_back(size);
-    sizes = std::move(thinned);
-  }
   return sizes;
 }
 

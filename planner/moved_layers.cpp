@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "configs/pipeline_layout.h"
@@ -40,9 +42,7 @@ std::vector<Candidate> MovedLayers::of(const Candidate& candidate, std::size_t m
   std::vector<StageContent> stages = job->parallelism.stages;
   const std::vector costs(static_cast<std::size_t>(candidate.pipeline), passes);
   const auto microbatches = static_cast<double>(candidate.microbatches(job->training.global_batch_size));
-  const std::int64_t limit = base_.job.plan.max_memory;
-  const double room =
-      limit > 0 ? std::min(passes->room_bytes, static_cast<double>(limit)) : passes->room_bytes;
+  const double room = room_of(*passes);
   const auto estimated = [&](const PipelineCosts& pipeline) {
     return estimator_.step_s(candidate, pipeline, passes->tied_elements);
   };
@@ -71,6 +71,75 @@ std::vector<Candidate> MovedLayers::of(const Candidate& candidate, std::size_t m
     move(stages, of.to, of.from);
   }
   return moved;
+}
+
+double MovedLayers::room_of(const PassCosts& passes) const {
+  const auto limit = static_cast<double>(base_.job.plan.max_memory);
+  return limit > 0 ? std::min(passes.room_bytes, limit) : passes.room_bytes;
+}
+
+std::optional<MovedLayers::Lightest> MovedLayers::lightest(const Candidate& candidate) {
+  const std::optional<Job> job = accepted_job(base_, candidate);
+  const PassCosts* passes = estimator_.passes_of(candidate, candidate.micro_batch, candidate.recompute);
+  if (!job || passes == nullptr) return std::nullopt;
+  std::vector<StageContent> stages = job->parallelism.stages;
+  const std::vector costs(static_cast<std::size_t>(candidate.pipeline), passes);
+  const auto microbatches = static_cast<double>(candidate.microbatches(job->training.global_batch_size));
+  const auto peak = [&] {
+    return peak_bytes(*passes, candidate, microbatches, pipeline_costs(candidate, stages, costs));
+  };
+  const double first = peak();
+  double least = first;
+  for (std::size_t round = 0; round < 4 * stages.size(); ++round) {
+    std::pair<std::size_t, std::size_t> best{0, 0};
+    const double before = least;
+    for (std::size_t from = 0; from < stages.size(); ++from)
+      for (std::size_t to = 0; to < stages.size(); ++to) {
+        if (from == to || stages[from].layers <= least_layers(stages[from])) continue;
+        move(stages, from, to);
+        if (const double bytes = peak(); bytes < least) {
+          least = bytes;
+          best = {from, to};
+        }
+        move(stages, to, from);
+      }
+    if (least >= before) break;
+    move(stages, best.first, best.second);
+  }
+  const auto seconds =
+      estimator_.step_s(candidate, pipeline_costs(candidate, stages, costs), passes->tied_elements);
+  if (least >= first || !seconds) return std::nullopt;
+  Lightest lightest{candidate, least <= room_of(*passes), *seconds, least};
+  lightest.candidate.balance.layout = pipeline_layout_text(stages);
+  return lightest;
+}
+
+std::vector<Candidate> lightest_pipelines(const PlanBase& base, std::size_t most) {
+  if (!has_layer_kinds(base.job.job)) return {};
+  const auto split_of = [](const Candidate& of) {
+    return std::tuple(of.tensor, of.context, of.expert, of.expert_tensor, of.pipeline, of.virtual_stages,
+                      of.schedule, of.zero_stage);
+  };
+  const auto lightness = [](const Candidate& of) {
+    return std::pair(of.micro_batch, -static_cast<int>(of.recompute));
+  };
+  std::map<decltype(split_of({})), Candidate> plainest;
+  for_each_candidate(base.job.job, base.job.plan, [&](const Candidate& of) {
+    if (of.pipeline == 1 || of.overlaps || !of.balance.empty()) return;
+    const auto [known, fresh] = plainest.try_emplace(split_of(of), of);
+    if (!fresh && lightness(of) < lightness(known->second)) known->second = of;
+  });
+  MovedLayers moved(base);
+  std::vector<MovedLayers::Lightest> found;
+  for (const auto& [split, candidate] : plainest)
+    if (const auto lightest = moved.lightest(candidate)) found.push_back(*lightest);
+  std::ranges::stable_sort(found, {}, [](const MovedLayers::Lightest& of) {
+    return std::tuple(!of.fits, of.fits ? of.step_s : of.peak_bytes);
+  });
+  std::vector<Candidate> first;
+  for (const MovedLayers::Lightest& of : found)
+    if (first.size() < most) first.push_back(of.candidate);
+  return first;
 }
 
 }  // namespace simrun

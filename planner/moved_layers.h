@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "planner/estimate.h"
@@ -22,12 +23,28 @@ class MovedLayers {
   // do not divide.
   std::vector<Candidate> of(const Candidate& candidate, std::size_t most);
 
+  // With layers moved one by one for as long as the fullest rank is estimated to need less.
+  struct Lightest {
+    Candidate candidate;
+    bool fits = false;  // by its estimate
+    double step_s = 0, peak_bytes = 0;
+  };
+  // Nothing where no move helps or nobody can tell.
+  std::optional<Lightest> lightest(const Candidate& candidate);
+
  private:
+  double room_of(const PassCosts& passes) const;
+
   const PlanBase& base_;
   SharedStepPrices prices_;
   Estimator estimator_;
   // A second of DeepSeek-V3's search on 2,048 GPUs, of whose steps one has 31,000.
   std::int64_t passes_left_ = 50'000;
 };
+
+// Of each split and schedule that the limits leave, in the smallest microbatches with as much recomputed as
+// may be, the layers dealt so that the fullest rank has least: at most so many, first what is estimated to
+// fit, the fastest first, then what lacks least.
+std::vector<Candidate> lightest_pipelines(const PlanBase& base, std::size_t most);
 
 }  // namespace simrun

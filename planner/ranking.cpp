@@ -27,6 +27,14 @@ RankedCandidate as_estimated(const EstimatedCandidate& of) {
   return ranked;
 }
 
+std::vector<RankedCandidate> as_estimated(const std::vector<EstimatedCandidate>& of,
+                                          const std::set<Candidate>& but) {
+  std::vector<RankedCandidate> ranked;
+  for (const EstimatedCandidate& one : of)
+    if (!but.contains(one.candidate)) ranked.push_back(as_estimated(one));
+  return ranked;
+}
+
 void sort_by_goal(std::vector<RankedCandidate>& of, PlanObjective objective) {
   std::ranges::sort(of, [&](const RankedCandidate& a, const RankedCandidate& b) {
     const auto key = [&](const RankedCandidate& one) {
@@ -53,6 +61,44 @@ void take_evaluations(const std::vector<RankedCandidate>& known, std::vector<Ran
   for (RankedCandidate& one : of)
     if (const auto found = evaluations.find(one.candidate); found != evaluations.end())
       one.evaluation = *found->second;
+}
+
+namespace {
+
+// Of its limit, what a candidate's fullest GPU needs.
+double share_of_limit(const RankedCandidate& of) {
+  return static_cast<double>(of.evaluation.peak_bytes) /
+         static_cast<double>(std::max<std::int64_t>(of.evaluation.limit_bytes, 1));
+}
+
+template <typename Candidates>
+auto nearest_in(Candidates& of) {
+  auto nearest = of.end();
+  for (auto one = of.begin(); one != of.end(); ++one)
+    if (one->evaluation.refusal.empty() &&
+        (nearest == of.end() || share_of_limit(*one) < share_of_limit(*nearest)))
+      nearest = one;
+  return nearest;
+}
+
+}  // namespace
+
+std::vector<RankedCandidate>::iterator nearest_to_fit(std::vector<RankedCandidate>& of) {
+  return nearest_in(of);
+}
+
+std::vector<RankedCandidate>::const_iterator nearest_to_fit(const std::vector<RankedCandidate>& of) {
+  return nearest_in(of);
+}
+
+void keep_best(const PlanBase& base, std::vector<RankedCandidate> fitting, PlanSearchResult& result) {
+  std::vector<RankedCandidate> front = result.pareto;
+  front.insert(front.end(), fitting.begin(), fitting.end());
+  result.pareto = pareto_of(std::move(front));
+  sort_by_goal(fitting, base.job.plan.minimise);
+  if (std::cmp_greater(fitting.size(), base.job.plan.best))
+    fitting.resize(static_cast<std::size_t>(base.job.plan.best));
+  result.best = std::move(fitting);
 }
 
 }  // namespace simrun

@@ -1,15 +1,11 @@
 #include "planner/search.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <functional>
 #include <limits>
 #include <optional>
 #include <set>
 #include <stdexcept>
-#include <tuple>
 #include <utility>
 
 #include "configs/node_groups.h"
@@ -31,6 +27,13 @@ namespace {
 
 constexpr std::size_t batch = 16;  // candidates between two looks at what was found
 constexpr std::int64_t most_evaluations_per_asked = 4;
+
+// Before as many are simulated as were asked for nobody looks whether it is enough.
+std::size_t batch_of_many(const PlanConfig& limits) {
+  const std::int64_t asked = std::max<std::int64_t>(limits.evaluations, 1);
+  return (static_cast<std::size_t>(asked) + batch - 1) / batch * batch;
+}
+
 class Search {
  public:
   Search(const PlanBase& base, const PlanSearchOptions& options)
@@ -61,10 +64,7 @@ class Search {
     result.was_stopped = result.is_without_contention = true;
     sort_by_goal(fitting_, limits_.minimise);
     result.pareto = pareto_of(fitting_);
-    const std::size_t best = std::min(fitting_.size(), static_cast<std::size_t>(limits_.best));
-    result.best.assign(fitting_.begin(), fitting_.begin() + static_cast<std::ptrdiff_t>(best));
-    result.rest.insert(result.rest.end(), fitting_.begin() + static_cast<std::ptrdiff_t>(best),
-                       fitting_.end());
+    list_first(static_cast<std::size_t>(limits_.best), result);
   }
 
   // Of a job without estimates, whose candidates were simulated without overlaps, or a grid of them: from the
@@ -88,14 +88,11 @@ class Search {
   }
 
   void rank(PlanSearchResult& result) {
+    lighten(result);
     add_overlapped(result);
     sort_by_goal(fitting_, limits_.minimise);
     const auto best = static_cast<std::size_t>(limits_.best);
-    // As many again: sharing links may change places.
-    const auto kept =
-        fitting_.begin() + static_cast<std::ptrdiff_t>(std::min(fitting_.size(), best + best / 2 + 1));
-    result.best.assign(fitting_.begin(), kept);
-    result.rest.insert(result.rest.end(), kept, fitting_.end());
+    list_first(best + best / 2 + 1, result);  // as many again: sharing links may change places
     if (!result.was_stopped) simulate_with_contention(result);
     result.is_without_contention = result.was_stopped;
     improve(result);
@@ -107,6 +104,7 @@ class Search {
       result.rest.push_back(std::move(result.best.back()));
       result.best.pop_back();
     }
+    if (result.best.empty()) time_nearest(result);
   }
 
  private:
@@ -134,6 +132,25 @@ class Search {
     evaluated_ = result.evaluated;
   }
 
+  // Where nothing fits with layers as equal as they lie: dealt so that the fullest rank has least.
+  void lighten(PlanSearchResult& result) {
+    if (result.was_stopped || !fitting_.empty() || has_kinds() || !result.has_estimates) return;
+    std::vector<EstimatedCandidate> next;
+    for (const Candidate& of : lightest_pipelines(base_, most_dealt))
+      if (!simulated_.contains(of)) next.push_back({of, {}});
+    if (!next.empty()) simulate(next, result.evaluated + static_cast<std::int64_t>(next.size()), result);
+  }
+
+  // What is told of where nothing fits has shared links, too.
+  void time_nearest(PlanSearchResult& result) {
+    const auto nearest = nearest_to_fit(result.rest);
+    if (result.was_stopped || nearest == result.rest.end()) return;
+    result.best.push_back(*nearest);
+    simulate_with_contention(result, 0, 1);
+    nearest->evaluation = result.best.front().evaluation;
+    result.best.clear();
+  }
+
   // Of what is to be printed, what overlaps where the job leaves that open.
   void add_overlapped(PlanSearchResult& result) {
     if (result.was_stopped) return;
@@ -146,10 +163,10 @@ class Search {
     if (!next.empty()) simulate(next, result.evaluated + static_cast<std::int64_t>(next.size()), result);
   }
 
-  // Before as many are simulated as were asked for nobody looks whether it is enough.
-  static std::size_t batch_of_many(const PlanConfig& limits) {
-    const std::int64_t asked = std::max<std::int64_t>(limits.evaluations, 1);
-    return (static_cast<std::size_t>(asked) + batch - 1) / batch * batch;
+  void list_first(std::size_t most, PlanSearchResult& result) {
+    const auto listed = fitting_.begin() + static_cast<std::ptrdiff_t>(std::min(fitting_.size(), most));
+    result.best.assign(fitting_.begin(), listed);
+    result.rest.insert(result.rest.end(), listed, fitting_.end());
   }
 
   // Sharing links seldom makes a step shorter (where it changes which transfer goes first): behind those that
@@ -192,11 +209,8 @@ class Search {
   // The best of each split and schedule, of what was simulated and of what only its estimate speaks for: a
   // split on which layers lie badly as they are is not simulated.
   std::vector<Candidate> to_be_dealt(double most) const {
-    std::vector<RankedCandidate> estimated;
-    for (const EstimatedCandidate& of : shortlist_)
-      if (!simulated_.contains(of.candidate)) estimated.push_back(as_estimated(of));
     std::vector<Candidate> chosen;
-    for (const std::vector<RankedCandidate>& all : {fitting_, estimated})
+    for (const std::vector<RankedCandidate>& all : {fitting_, as_estimated(shortlist_, simulated_)})
       for (const RankedCandidate& best : pipelined_starts(all, limits_.minimise, most, most_dealt))
         chosen.push_back(best.candidate);
     return chosen;
@@ -250,6 +264,7 @@ class Search {
     const auto alone = std::stable_partition(result.best.begin(), result.best.end(), shared);
     result.rest.insert(result.rest.end(), alone, result.best.end());
     result.best.erase(alone, result.best.end());
+    take_evaluations(result.best, fitting_);
     for (int round = 0; round < most_rounds && !result.was_stopped; ++round) {
       const std::size_t listed = result.best.size();
       for (const RankedCandidate& of : pareto_of(fitting_))
@@ -316,19 +331,12 @@ class Search {
 
   // From the front of what is left; behind those that were asked for only what may be among the best.
   std::vector<EstimatedCandidate> take_next(std::vector<EstimatedCandidate>& left) {
-    const std::size_t most = evaluated_ == 0 ? batch_ : batch;
     double worst = std::numeric_limits<double>::infinity();
     if (evaluated_ >= limits_.evaluations && fitting_.size() >= static_cast<std::size_t>(limits_.best)) {
       sort_by_goal(fitting_, limits_.minimise);
       worst = goal(fitting_[static_cast<std::size_t>(limits_.best) - 1]);
     }
-    std::vector<EstimatedCandidate> next, behind;
-    for (const EstimatedCandidate& of : left) {
-      const bool is_promising = errors_.least(of, limits_.minimise) <= worst;
-      if (is_promising) (next.size() < most ? next : behind).push_back(of);
-    }
-    left = std::move(behind);
-    return next;
+    return errors_.take(left, evaluated_ == 0 ? batch_ : batch, limits_.minimise, worst);
   }
 
   const PlanBase& base_;
@@ -384,16 +392,6 @@ PlanSearchResult search_jobs(const PlanBase& base, const PlanSearchOptions& aske
   search.rank(result);
   add_balanced(base, options, result);
   return result;
-}
-
-void keep_best(const PlanBase& base, std::vector<RankedCandidate> fitting, PlanSearchResult& result) {
-  std::vector<RankedCandidate> front = result.pareto;
-  front.insert(front.end(), fitting.begin(), fitting.end());
-  result.pareto = pareto_of(std::move(front));
-  sort_by_goal(fitting, base.job.plan.minimise);
-  if (std::cmp_greater(fitting.size(), base.job.plan.best))
-    fitting.resize(static_cast<std::size_t>(base.job.plan.best));
-  result.best = std::move(fitting);
 }
 
 }  // namespace simrun

@@ -52,9 +52,12 @@ std::string nearest_text(const std::vector<const SimulatedPlan*>& plans) {
     if (lacks(*of) > 0 && (nearest == nullptr || lacks(*of) < lacks(*nearest))) nearest = of;
   }
   if (nearest == nullptr) return lacks_host ? "what is offloaded lacks the memory or drives of a node" : "";
-  return fmt::format("the nearest needs {:.1f} of {:.1f} GiB ({}): {}",
-                     static_cast<double>(nearest->peak_bytes) / 0x1p30,
-                     static_cast<double>(nearest->limit_bytes) / 0x1p30, nearest->gpu, nearest->name);
+  const bool is_small = nearest->limit_bytes < std::int64_t{1} << 30;
+  const double unit = is_small ? 0x1p20 : 0x1p30;
+  return fmt::format("the nearest needs {:.1f} of {:.1f} {} ({}): {}",
+                     static_cast<double>(nearest->peak_bytes) / unit,
+                     static_cast<double>(nearest->limit_bytes) / unit, is_small ? "MiB" : "GiB", nearest->gpu,
+                     nearest->name);
 }
 
 bool is_better(const SimulatedPlan& a, const SimulatedPlan& b) {

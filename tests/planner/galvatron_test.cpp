@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "planner/galvatron_outcome.h"
+#include "planner/microbatch_sizes.h"
 #include "planner/unsearched.h"
 #include "tests/jobs.h"
 
@@ -198,6 +199,16 @@ TEST_CASE("what is not searched is said, and nothing that fits is no plan", "[lo
       plan_by_galvatron(load, {}, [](const char*, std::int64_t, std::int64_t) { return false; });
   CHECK(at_once.was_stopped);
   CHECK(at_once.plans.empty());
+}
+
+// 120 sequences are 120, 60, 30, 15, ... of which only the first is a multiple of 8.
+TEST_CASE("microbatches of every size that divides the batch are searched, however many there are") {
+  const Job job = job_from(gpt_on(eight_a100, "bf16", 1024), {{"training.global_batch_size", "120"}});
+  const std::vector<std::int64_t> sizes = microbatch_sizes(job, 1, 0);
+  for (const std::int64_t of_eight : {8, 24, 40, 120})
+    CHECK(std::ranges::find(sizes, of_eight) != sizes.end());
+  CHECK(sizes == std::vector<std::int64_t>{120, 60, 40, 30, 24, 20, 15, 12, 10, 8, 6, 5, 4, 3, 2, 1});
+  CHECK(microbatch_sizes(job, 1, 5) == std::vector<std::int64_t>{24});
 }
 
 }  // namespace simrun

@@ -79,6 +79,34 @@ TEST_CASE("nothing is moved where there is one stage, or no estimate") {
   CHECK(MovedLayers(without).of(of_stages(4, "1f1b"), 10).empty());
 }
 
+// A word table on the first stage and one on the last: eight stages of six layers each need 4.8 GiB, with
+// four layers on both ends 3.8.
+TEST_CASE("where nothing fits with equal layers, they are dealt so that the fullest rank has least",
+          "[long]") {
+  LoadOptions load;
+  load.overrides = {{"plan.max_memory", "3.9 GiB"}};
+  load.preset_directories = {SIMRUN_SOURCE_DIR "/configs"};
+  const PlanBase base = plan_base(
+      "simrun: 1\nmodel: {from: gpt2-xl}\n"
+      "training: {seq_length: 1024, global_batch_size: 32, precision: fp16}\n"
+      "cluster: {from: aws_p3_16xlarge, nodes: 1}\n",
+      "lightest.yaml", load);
+  Candidate even = of_stages(8, "1f1b");
+  even.data = 1;
+  even.zero_stage = 0;
+  even.recompute = RecomputeGranularity::full;
+  CHECK_FALSE(evaluate_candidate(base, even, EngineChoice::fast).fits);
+  const auto lightest = MovedLayers(base).lightest(even);
+  REQUIRE(lightest);
+  const std::vector<std::int64_t> layers = layers_on_stages(base, lightest->candidate);
+  CHECK(layers.front() < layers.at(1));
+  CHECK(layers.back() < layers.at(6));
+  CHECK(evaluate_candidate(base, lightest->candidate, EngineChoice::fast).fits);
+  const PlanSearchResult found = search_jobs(base, {});
+  REQUIRE_FALSE(found.best.empty());
+  CHECK(found.best.front().candidate.pipeline == 8);
+}
+
 // On two nodes of 8 V100 the layers that were dealt by their times alone lie 7 % worse.
 TEST_CASE("the best of a search is at most 0.5 % slower than with one of its layers elsewhere", "[long]") {
   for (const char* stages : {"[1, 2, 4]", "4"}) {

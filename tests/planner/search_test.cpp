@@ -231,6 +231,23 @@ TEST_CASE("the front begins with the best, and all of it was simulated with shar
   }
 }
 
+// Here nothing is left to simulate when the front is looked for.
+TEST_CASE("a front of nothing but what was listed before has its times with shared links", "[long]") {
+  LoadOptions load;
+  load.preset_directories = {SIMRUN_SOURCE_DIR "/configs"};
+  const PlanBase base = plan_base(
+      "simrun: 1\nmodel: {from: qwen2.5-7b}\n"
+      "training: {seq_length: 4096, global_batch_size: 60, precision: bf16}\n"
+      "cluster: {from: pcie4_8xl40s, nodes: 2}\n",
+      "front.yaml", load);
+  const PlanSearchResult found = found_by(base, 2);
+  REQUIRE_FALSE(found.pareto.empty());
+  for (const RankedCandidate& of : found.pareto) {
+    CAPTURE(describe(of.candidate));
+    CHECK(of.evaluation.step_s == evaluate_candidate(base, of.candidate, EngineChoice::automatic).step_s);
+  }
+}
+
 TEST_CASE("a search for the least memory finds less of it than one for time", "[long]") {
   const std::vector<Override> few = {{"plan.evaluations", "16"}};
   const PlanSearchResult time = found_by(base_of("llama3-8b-8xh100", few), 2);

@@ -79,7 +79,9 @@ bool has_aligned_rows(const Buffer& matrix, std::pair<const Buffer&, const Buffe
 
 double matmul_flops_per_second(const Gpu& gpu, Dtype dtype) {
   const double of_efficiency = dtype == Dtype::fp8 ? gpu.kernels.fp8_efficiency : 1;
-  return peak_flops(gpu, dtype) * gpu.matmul_efficiency * of_efficiency * gpu.kernels.sustained;
+  // Products without tensor cores draw less than the power limit: their clock stays.
+  const double sustained = dtype == Dtype::fp32 ? 1 : gpu.kernels.sustained;
+  return peak_flops(gpu, dtype) * gpu.matmul_efficiency * of_efficiency * sustained;
 }
 
 double gemm_flops(const GemmShape& shape) {

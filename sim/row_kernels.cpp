@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <optional>
 #include <string_view>
 
 #include "sim/attention_cost.h"
@@ -202,6 +203,28 @@ double row_kernel_seconds(const Gpu& gpu, const RowKernel& kernel) {
   return std::max(row_kernel_seconds(gpu, kernel.bytes), operations + gpu.kernel_launch_s) + random;
 }
 
+namespace {
+
+// Of a loss whose logits are a tensor in half precision alone: it reads them as the head wrote them, and
+// nothing casts them.
+std::optional<std::vector<RowKernel>> kernels_of_half_logits(const Plan& plan, const Instruction& instruction,
+                                                             double fused_bytes) {
+  if (plan.framework.memory.logits != LogitsTensors::half || instruction.inputs.empty()) return std::nullopt;
+  const bool casts = instruction.opcode == Opcode::map && instruction.function == Function::cast;
+  const bool reads = instruction.opcode == Opcode::cross_entropy ||
+                     instruction.opcode == Opcode::cross_entropy_backward ||
+                     (instruction.opcode == Opcode::reduce && instruction.function == Function::max);
+  if (!casts && !reads) return std::nullopt;
+  const Index logits = casts ? instruction.outputs.at(0) : instruction.inputs[0];
+  const auto half = static_cast<double>(bytes_of(plan.job.precision));
+  const double wide = static_cast<double>(bytes_of(plan.buffers[logits].dtype));
+  if (!has_dimension(plan, plan.buffers[logits], "vocab") || half >= wide) return std::nullopt;
+  if (casts) return std::vector<RowKernel>{};
+  return std::vector<RowKernel>{{fused_bytes - (wide - half) * elements_of(plan, logits)}};
+}
+
+}  // namespace
+
 std::vector<RowKernel> row_kernels(const Plan& plan, const Instruction& instruction, double fused_bytes) {
   if (is_done_by_exchange(plan, instruction)) return {};
   if (std::vector<RowKernel> kernels = expert_bias_gradient_kernels(plan, instruction); !kernels.empty())
@@ -209,6 +232,7 @@ std::vector<RowKernel> row_kernels(const Plan& plan, const Instruction& instruct
   if (!instruction.outputs.empty())
     if (std::vector<RowKernel> kernels = separate_kernels(plan, instruction); !kernels.empty())
       return kernels;
+  if (auto kernels = kernels_of_half_logits(plan, instruction, fused_bytes)) return *kernels;
   const FrameworkKernels& framework = plan.framework.kernels;
   if (instruction.opcode == Opcode::optimizer && framework.optimizer_bytes > 0)
     return {{fused_bytes}, {framework.optimizer_bytes * elements_of(plan, instruction.inputs.at(0))}};

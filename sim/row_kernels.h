@@ -27,7 +27,8 @@ double row_kernel_seconds(const Gpu& gpu, const RowKernel& kernel);
 //   rope            per query and key: x cos, negate, join the halves, x sin, add
 //   swiglu          SiLU, product
 //   gelu            bias, GELU
-//   cross entropy   logits - maximum, exponential, sum, quotient; backward product, cast
+//   cross entropy   logits - maximum, exponential, sum, quotient; backward product, cast; of logits in half
+//                   precision alone (a compiled loss) one that reads those each way, and none that casts them
 //   optimizer       what else its step moves
 //   add             bias, dropout with its mask of one byte, residual
 //   experts' rows   see permute_kernels(); none where DeepEP's exchange moves them

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cmath>
 #include <cstdlib>
 #include <string_view>
 #include <vector>
@@ -18,15 +17,18 @@ bool is_number(const std::string& word) {
   return !word.empty() && std::ranges::all_of(word, [](char c) { return is_digit(c); });
 }
 
-// Letters and digits between anything else. Gb and Gbps are bits, and no memory.
+// Letters and digits between anything else; of 184.30 GiB the 184. Gb and Gbps are bits, and no memory.
 std::vector<std::string> raw_words(const std::string& text) {
   std::string bytes = text;
   for (std::size_t at = bytes.find("Gb"); at != std::string::npos; at = bytes.find("Gb", at))
     bytes.replace(at, 2, "gbit");
   std::vector<std::string> words{""};
-  for (const char c : lower_case(bytes)) {
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0)
-      words.back() += c;
+  const std::string lower = lower_case(bytes);
+  for (std::size_t at = 0; at < lower.size(); ++at) {
+    if (std::isalnum(static_cast<unsigned char>(lower[at])) != 0)
+      words.back() += lower[at];
+    else if (lower[at] == '.' && is_number(words.back()))
+      at = std::min(lower.find_first_not_of("0123456789", at + 1), lower.size()) - 1;
     else if (!words.back().empty())
       words.emplace_back();
   }
@@ -116,8 +118,10 @@ bool may_have_memory(const std::string& hardware, std::int64_t bytes) {
     const double size = is_size ? std::strtod(words[w].c_str(), nullptr) : 0;
     if (is_another || size < 8 || size > 300) continue;
     names_any = true;
+    // What is left of a card to its users may be printed, never more than it has.
     for (const double unit : {1e9, 0x1p30})
-      if (std::abs(size * unit - static_cast<double>(bytes)) <= 0.1 * static_cast<double>(bytes)) return true;
+      if (const double share = size * unit / static_cast<double>(bytes); 0.86 <= share && share <= 1.1)
+        return true;
   }
   return !names_any;
 }

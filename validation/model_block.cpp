@@ -91,6 +91,25 @@ void give_llama_experts(RowJob& made) {
   made.job.set("model.model_type", "mixtral");
 }
 
+// The facts `shared_expert` and `dense_ffn_of_first`: gated experts beside a shared one have Megatron Core's
+// keys, since Mixtral's have none for it.
+void give_shared_expert(RowJob& made) {
+  const auto width = made.facts.find("shared_expert");
+  const bool has_experts = made.row.integer(Column::n_experts).value_or(0) > 1;
+  if (width == made.facts.end() || made.job.has("model.from") || !has_experts) return;
+  made.facts["keys"] = "megatron";
+  made.job.set("model.model_type", "gpt");
+  made.job.set("model.swiglu", "true");
+  made.job.set("model.moe_shared_expert_intermediate_size", width->second);
+  made.job.set_if_absent("model.normalization", "RMSNorm");
+  made.job.set_if_absent("model.position_embedding_type", "rope");
+  made.job.set_if_absent("model.untie_embeddings_and_output_weights", "true");
+  const auto dense = made.facts.find("dense_ffn_of_first");
+  if (dense == made.facts.end()) return;
+  made.job.set_if_absent("model.first_k_dense_replace", "1");
+  made.job.set_if_absent("model.ffn_hidden_size", dense->second);
+}
+
 const FamilyKeys& keys_named(const std::string& name) {
   for (const FamilyKeys& family : families)
     if (family.name == name) return family;
@@ -105,6 +124,7 @@ class ModelBlock {
         has_preset_(made.job.has("model.from")) {}
 
   void write() {
+    forget_absent_prediction();
     write_dense_layers();
     put(family_.layers, Column::layers);
     put(family_.hidden, Column::hidden);
@@ -124,6 +144,12 @@ class ModelBlock {
   }
 
  private:
+  // "No MTP", of a family that has none anyway.
+  void forget_absent_prediction() {
+    const std::string key = "model.num_nextn_predict_layers";
+    if (made_.job.value(key) == "0" && family_.name != "deepseek") made_.job.erase(key);
+  }
+
   // DeepSeek's key of the first layers that have no experts, in the family's own words.
   void write_dense_layers() {
     const std::string first = made_.job.value("model.first_k_dense_replace");
@@ -243,6 +269,7 @@ std::string keys_of(const std::string& model_type) {
 }
 
 void write_model(RowJob& made) {
+  give_shared_expert(made);
   gate_by_size(made);
   give_llama_experts(made);
   ModelBlock(made).write();

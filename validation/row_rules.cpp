@@ -39,6 +39,8 @@ const std::vector<std::string> rule_keys = {"match", "unless", "where", "reason"
 //   stages          layers of pipeline stages: by_cost, by_module, by_operator (validation/stage_layers.h)
 //   first_stage_layers, last_stage_layers  likewise, as numbers
 //   stage_layout    likewise, as Megatron-LM's --pipeline-model-parallel-layout
+//   shared_expert   width of the expert that all tokens pass, beside gated ones that are routed
+//   dense_ffn_of_first  width of the first layer's MLP, where that one has no experts
 //   head_dim        elements of a head, where they are not hidden / heads
 //   recompute       as_needed: of rows that do not say it, everything where the job does not fit without
 //   microbatches    "64..1024": powers of two of which the source printed the fastest, of rows that do
@@ -66,6 +68,8 @@ const std::vector<std::string> fact_names = {"keys",
                                              "first_stage_layers",
                                              "last_stage_layers",
                                              "stage_layout",
+                                             "shared_expert",
+                                             "dense_ffn_of_first",
                                              "head_dim",
                                              "link_rate",
                                              "recompute",

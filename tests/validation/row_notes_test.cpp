@@ -77,5 +77,70 @@ TEST_CASE("row: MaxText's dense dispatch of dropped tokens is products with mask
   CHECK(row.job.moe.group_size == 4096);
 }
 
+TEST_CASE("row: gated experts beside a shared one have Megatron Core's keys, a first dense layer its width") {
+  const Cells cells = {{Column::model, "Hy3"},
+                       {Column::layers, "8"},
+                       {Column::n_experts, "16"},
+                       {Column::topk, "4"},
+                       {Column::ffn_hidden, "768"},
+                       {Column::pp, "1"},
+                       {Column::vpp, "1"},
+                       {Column::precision, "bf16"},
+                       {Column::notes,
+                        "Megatron-Bridge, no MTP, first layer dense (FFN 6656), one shared "
+                        "expert of 512, head dim 128"}};
+  const ModelConfig model = load_row(cells).job.model;
+  CHECK(model.model_type == "gpt");
+  CHECK(model.ffn_hidden_size == 6656);
+  CHECK(model.experts.count == 16);
+  CHECK(model.experts.ffn_hidden_size == 768);
+  CHECK(model.experts.shared_ffn_hidden_size == 512);
+  CHECK(model.num_nextn_predict_layers == 0);
+}
+
+TEST_CASE("row: a card's memory may be printed with a fraction, or as what is left of it") {
+  const auto gpu = [](const char* hardware) {
+    return load_row({{Column::hardware, hardware}}).job.cluster.gpu.name;
+  };
+  CHECK(gpu("GB200 (184.30 GiB usable)") == "gb200");
+  CHECK(gpu("MI350X (251.7 GiB)") == "mi350x");
+  CHECK(gpu("RTX 4080-16GB") == "rtx_4080");
+}
+
+TEST_CASE("row: CUDA graphs issue their kernels at once, where the notes do not deny them") {
+  const auto dispatch = [](const std::string& notes) {
+    return load_row({{Column::notes, "Megatron-Bridge; " + notes}, {Column::hardware, "GB300"}})
+        .job.framework.kernels.host_dispatch_s;
+  };
+  CHECK(dispatch("full-iteration CUDA graph") == Approx(5e-6));
+  CHECK(dispatch("TransformerEngine CUDA graphs") == Approx(5e-6));
+  CHECK(dispatch("NO CUDA graph") == Approx(80e-6));
+  CHECK(dispatch("CUDA graphs for the router alone") == Approx(80e-6));
+}
+
+TEST_CASE(
+    "row: a loop is compiled with its loss where its notes say so, eager where they say that they do not "
+    "say") {
+  const auto framework = [](const char* notes) {
+    return load_row({{Column::source, "a report of somebody"},
+                     {Column::notes, notes},
+                     {Column::hardware, "A100-40GB"},
+                     {Column::n_gpus, "1"},
+                     {Column::tp, "1"},
+                     {Column::pp, "1"},
+                     {Column::vpp, "1"},
+                     {Column::dp, "1"},
+                     {Column::zero_stage, ""}})
+        .job.framework;
+  };
+  const Framework compiled = framework("own loop, torch.compile, bf16 autocast");
+  CHECK(compiled.memory.logits == LogitsTensors::half);
+  CHECK(compiled.kernels.fused_norm);
+  const Framework eager = framework("own PyTorch loop; torch.compile and recompute not printed");
+  CHECK(eager.memory.logits == LogitsTensors::fp32);
+  CHECK_FALSE(eager.kernels.fused_norm);
+  CHECK(framework("own PyTorch loop").kernels.fused_norm);
+}
+
 }  // namespace
 }  // namespace simrun

@@ -77,6 +77,12 @@ void add_schedule(const Job& job, Flags& flags, Notes& notes) {
         fmt::format("parallelism.pipeline_schedule: {}; Megatron-LM runs 1F1B, interleaved with virtual "
                     "stages",
                     schedule));
+  const std::int64_t pipeline = parallelism.pipeline_model_parallel_size;
+  if (chunks > 1 && schedule != "interleaved_1f1b" && job.microbatches() % pipeline != 0)
+    notes.push_back(
+        fmt::format("training.global_batch_size: {} microbatches, which Megatron-LM refuses with virtual "
+                    "stages on {} pipeline ranks: it takes multiples of these",
+                    job.microbatches(), pipeline));
 }
 
 void add_context(const Parallelism& parallelism, Flags& flags, Notes& notes) {

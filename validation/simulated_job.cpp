@@ -20,8 +20,11 @@ void simulate_into(const std::string& yaml, const LoadOptions& load, EngineChoic
   const Plan plan = plan_job(loaded.job);
   require_links(plan);
   const bool is_layer = loaded.job.model.num_layers == 1;
-  const Timeline timeline =
-      simulate(plan, {.detail = is_layer ? Detail::instructions : Detail::totals, .engine = engine});
+  // Nobody reads what shares links, nor how long the first step is.
+  const Timeline timeline = simulate(plan, {.detail = is_layer ? Detail::instructions : Detail::totals,
+                                            .engine = engine,
+                                            .looks_for_contention = engine != EngineChoice::fast,
+                                            .times_first_step = false});
   into.summary = summarize(plan, timeline);
   if (is_layer) into.layer_s = seconds_of_layer(plan, timeline);
   into.job = std::move(loaded.job);

@@ -375,4 +375,25 @@ TEST_CASE("a wrong pipeline layout is the only fault of a script that overlaps e
 }
 
 }  // namespace
+// ZB-V runs any number of microbatches from twice the pipeline on; interleaved 1F1B wants multiples of it.
+TEST_CASE("a batch that interleaved 1F1B refuses is said of a job under another schedule of virtual stages") {
+  const auto unexpressed = [](const char* batch) {
+    LoadOptions options = with_presets();
+    options.overrides = {
+        {"model",
+         "{model_type: gpt, num_layers: 8, hidden_size: 64, num_attention_heads: 4, vocab_size: 64}"},
+        {"training",
+         std::string("{seq_length: 16, micro_batch_size: 1, precision: bf16, global_batch_size: ") + batch +
+             "}"},
+        {"parallelism", "{pipeline_model_parallel_size: 2, virtual_pipeline_model_parallel_size: 2}"},
+        {"parallelism.tensor_model_parallel_size", "1"},
+        {"parallelism.pipeline_schedule", "zb_v"},
+        {"cluster", "{from: dgx_h100, nodes: 1, gpus_per_node: 2}"}};
+    return megatron_arguments(load_job_text(small_job, "job.yaml", options).job).unexpressed;
+  };
+  CHECK(unexpressed("4").size() == 1);
+  REQUIRE(unexpressed("5").size() == 2);
+  CHECK(unexpressed("5").back().starts_with("training.global_batch_size: 5 microbatches"));
+}
+
 }  // namespace simrun::test

@@ -69,6 +69,14 @@ std::vector<ShellCommand> training_commands(const std::vector<ShellCommand>& com
   return training;
 }
 
+// Commands in variables that something in the script uses. A file that runs nothing may only define its own.
+std::vector<ShellCommand> held_commands(const ShellScript& script, bool runs_another) {
+  std::vector<ShellCommand> used;
+  std::ranges::copy_if(script.held_commands, std::back_inserter(used),
+                       [&](const ShellCommand& of) { return script.expanded.contains(of.variable); });
+  return used.empty() && !runs_another ? script.held_commands : used;
+}
+
 // A variable that holds what another one does, and more, holds the same command.
 std::vector<ShellCommand> without_copies(const std::vector<ShellCommand>& held) {
   const auto place = [](const ShellCommand& of) { return of.words[program_of(of)].position; };
@@ -105,11 +113,17 @@ void refuse_more_runs(const std::vector<ShellCommand>& commands, std::vector<Dia
                         fmt::format("{} runs only under a condition whose outcome the file does not say",
                                     program_name(commands.front())),
                         "write its command outside of the condition."});
-  for (std::size_t i = 1; i < commands.size(); ++i)
-    problems.push_back({commands[i].position,
-                        fmt::format("{} runs a second time; first it does on line {}",
-                                    program_name(commands[i]), commands.front().position.line),
-                        "a job is one run: leave one of the commands in the file."});
+  const std::string first = program_name(commands.front());
+  const int line = commands.front().position.line;
+  for (std::size_t i = 1; i < commands.size(); ++i) {
+    const std::string name = program_name(commands[i]);
+    problems.push_back(
+        {commands[i].position,
+         name == first
+             ? fmt::format("{} runs a second time; first it does on line {}", name, line)
+             : fmt::format("{} is another training command; the first, {}, is on line {}", name, first, line),
+         "a job is one run: leave one of the commands in the file."});
+  }
 }
 
 // "#SBATCH --nodes=64" and "--gpus-per-node=8", which srun's tasks take for torchrun's.
@@ -127,7 +141,8 @@ MegatronWords words_of_script(const std::string& text, const std::string& file,
   MegatronWords words;
   add_sbatch(text, file, words.flags);
   const std::vector<ShellCommand> run = training_commands(script.commands);
-  const std::vector<ShellCommand> held = without_copies(training_commands(script.held_commands));
+  const std::vector<ShellCommand> held =
+      without_copies(training_commands(held_commands(script, !run.empty())));
   const bool runs_held = !held.empty() && (run.empty() || (trains(held.front()) && !trains(run.front())));
   if (const std::vector<ShellCommand>& commands = runs_held ? held : run; !commands.empty()) {
     refuse_more_runs(commands, problems);

@@ -127,9 +127,8 @@ std::string missing_unit_hint(const std::string& number, Unit unit) {
   return "";
 }
 
-// "1e3", ".50" and "+1." are spelled as 1000, 0.5 and 1 are.
-std::string spelled_alike(const std::string& number, double value) {
-  if (is_plain_decimal(number)) return canonical_decimal(number);
+// From the value alone, so that "1e3", ".50" and "+1." are spelled as 1000, 0.5 and 1 are, 0.00001 as 1e-5.
+std::string spelled_alike(double value) {
   const std::string shortest = fmt::format("{}", value);
   return shortest.find('e') == std::string::npos ? canonical_decimal(shortest) : shortest;
 }
@@ -193,7 +192,7 @@ Parsed<Quantity> parse_quantity(const std::string& text, Unit unit, RealRange ra
               fmt::format("must be from {} to {}, not {}", spelled(range.least, unit),
                           spelled(range.most, unit), in_quotes(text)),
               ""};
-    return {Quantity{value, spelled_alike(number, *count) + " " + name}, "", ""};
+    return {Quantity{value, spelled_alike(*count) + " " + name}, "", ""};
   }
   return {{}, fmt::format("unknown unit {}", in_quotes(name)), fmt::format("one of {}.", unit_list(unit))};
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <optional>
 #include <sstream>
@@ -49,13 +50,31 @@ std::vector<PlacedWord> words_of_row(const std::string& row) {
   return words;
 }
 
-// Without the type: h100:8 -> 8, gpu:h100:8 -> 8. GPUs alone; "gpu" is one.
+// Of an element of --gres that is GPUs: gpu:h100:8 -> 8, gpu:8 -> 8; gpu:h100 and gpu are one.
+std::string count_in_element(const std::string& element) {
+  const std::size_t colon = element.find(':');
+  if (colon == std::string::npos) return "1";
+  const std::string count = element.substr(element.rfind(':') + 1);
+  const bool is_type = element.find(':', colon + 1) == std::string::npos && !count.empty() &&
+                       std::isalnum(static_cast<unsigned char>(count.front())) != 0 &&
+                       count.find_first_not_of("0123456789") != std::string::npos;
+  return is_type ? "1" : count;
+}
+
+// GPUs alone, without their type: h100:8 -> 8. Several types in one node have no one count: they stay as they
+// are written, which is no number.
 std::optional<std::string> count_of_gpus(const std::string& name, const std::string& value) {
   if (name != "gres" && name != "gpus-per-node") return value;
-  const std::string count = value.substr(value.rfind(':') + 1);
-  if (name == "gpus-per-node") return count;
-  if (value == "gpu") return "1";
-  return value.starts_with("gpu:") ? std::optional(count) : std::nullopt;
+  if (name == "gpus-per-node")
+    return value.find(',') == std::string::npos ? value.substr(value.rfind(':') + 1) : value;
+  std::optional<std::string> count;
+  std::istringstream elements(value);
+  for (std::string element; std::getline(elements, element, ',');) {
+    if (element != "gpu" && !element.starts_with("gpu:")) continue;
+    if (count) return value;
+    count = count_in_element(element);
+  }
+  return count;
 }
 
 void add_options_of_row(const std::vector<PlacedWord>& words, SourcePosition position,
@@ -82,7 +101,8 @@ std::vector<SbatchOption> sbatch_options(const std::string& text, const std::str
   std::istringstream rows(text);
   std::string row;
   for (int line = 1; std::getline(rows, row); ++line)
-    if (row.starts_with("#SBATCH ")) add_options_of_row(words_of_row(row), {file, line, 1}, options);
+    if (row.starts_with("#SBATCH ") || row.starts_with("#SBATCH\t"))
+      add_options_of_row(words_of_row(row), {file, line, 1}, options);
   return options;
 }
 

@@ -15,7 +15,7 @@ struct SbatchOption {
 };
 
 // nodes, ntasks, ntasks-per-node and gpus-per-node, in order; also as -N and -n. Of GPUs with their type
-// (h100:8) the number. `--gres=gpu:8` is gres.
+// (h100:8) the number. `--gres=gpu:8` is gres, of which GPUs alone count; `gpu` and `gpu:h100` are one.
 std::vector<SbatchOption> sbatch_options(const std::string& text, const std::string& file);
 
 // A variable of a batch script's environment, as sbatch sets it.

@@ -39,6 +39,7 @@ ShellReader::ShellReader(const std::string& text, const ShellText& source, const
 void ShellReader::take_back(ShellReader& inner, bool keeps_variables) {
   expanded_ = inner.expanded_;
   has_failed_ |= inner.has_failed_;
+  expanded_names_.merge(inner.expanded_names_);
   if (keeps_variables) variables_ = std::move(inner.variables_);
 }
 
@@ -242,6 +243,7 @@ void ShellReader::skip_balanced(char open, char close) {
 void ShellReader::put_variable(const std::string& name, bool all, bool in_quotes, Mark at, ShellText& text) {
   const auto found = variables_.find(name);
   if (found == variables_.end()) return put(text, "$" + name, at, true);
+  expanded_names_.insert(name);
   const ShellText value = expanded(found->second, in_quotes, all);
   expanded_ += value.size();
   if (expanded_ > most_expanded) return fail(at, too_long);
@@ -285,6 +287,7 @@ void ShellReader::read_braced(bool in_quotes, ShellText& text) {
     read_until('}', in_quotes, fallback);
     --depth_;
     const bool is_set = variables_.contains(name);
+    if (is_set) expanded_names_.insert(name);
     const ShellText value =
         is_set ? expanded(variables_.at(name), in_quotes, false) : expanded({fallback}, in_quotes, false);
     text.insert(text.end(), value.begin(), value.end());

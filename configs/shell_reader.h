@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,7 @@ class ShellReader {
   bool was_array() const { return was_array_; }  // what was read last as a value
 
   std::map<std::string, ShellValue>& variables() { return variables_; }
+  const std::set<std::string>& expanded_names() const { return expanded_names_; }
 
  private:
   struct Mark {
@@ -69,6 +71,7 @@ class ShellReader {
   std::size_t expanded_ = 0;                 // characters that variables have stood for
   std::vector<std::string> here_documents_;  // whose text begins behind this line
   std::map<std::string, ShellValue> variables_;
+  std::set<std::string> expanded_names_;  // of variables that had a value
 };
 
 }  // namespace simrun

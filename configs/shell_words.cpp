@@ -28,6 +28,17 @@ Truth all_of(Truth left, Truth right) {
 }
 Truth any_of(Truth left, Truth right) { return negated(all_of(negated(left), negated(right))); }
 
+// Whether commands joined by && and || have succeeded so far, from left to right.
+struct Chain {
+  Truth truth = Truth::yes;
+  Separator before = Separator::both;
+
+  void add(Truth outcome, Separator behind) {
+    truth = before == Separator::either ? any_of(truth, outcome) : all_of(truth, outcome);
+    before = behind;
+  }
+};
+
 const std::set<std::string> skipped_words = {"export", "local", "readonly", "declare", "typeset", "then",
                                              "do",     "{",     "}",        "time",    "function"};
 
@@ -37,13 +48,14 @@ const std::set<std::string> shell_names = {"bash", "sh", "zsh", "dash"};
 // The number of words where there is none.
 std::size_t begin_of_script(const std::vector<ShellText>& words) {
   if (characters_of(words.front()) == "eval") return 1;
-  bool of_shell = false;
-  for (std::size_t i = 0; i + 1 < words.size(); ++i) {
+  bool of_shell = false, takes_script = false;
+  for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string word = characters_of(words[i]);
-    const bool is_option = of_shell && (word.starts_with('-') || word.starts_with('+'));
-    if (is_option && !word.starts_with("--") && word.find('c') != std::string::npos) return i + 1;
-    of_shell = is_option || (of_shell && word == "pipefail") ||
-               shell_names.contains(word.substr(word.rfind('/') + 1));
+    const bool is_option = of_shell && (word.starts_with('-') || word.starts_with('+') || word == "pipefail");
+    if (takes_script && !is_option) return i;
+    takes_script |=
+        is_option && word.starts_with('-') && !word.starts_with("--") && word.find('c') != std::string::npos;
+    of_shell = is_option || shell_names.contains(word.substr(word.rfind('/') + 1));
   }
   return words.size();
 }
@@ -61,21 +73,31 @@ class ScriptReader {
   }
 
   ShellScript read() {
+    Chain chain;
+    bool follows_chain = false;
     while (reader_.skip_to_command()) {
       const Separator separator = read_command();
       if (reader_.has_failed()) break;
       // Commands are taken to succeed; tests say themselves.
-      next_runs_ = separator == Separator::both     ? outcome_
-                   : separator == Separator::either ? negated(outcome_)
-                                                    : Truth::yes;
+      chain.add(outcome_, separator);
+      const bool goes_on = separator == Separator::both || separator == Separator::either;
+      next_runs_ = separator == Separator::either ? negated(chain.truth) : chain.truth;
+      if (!goes_on && ends_ && !follows_chain) break;
+      follows_chain = goes_on;
+      if (goes_on) continue;
+      next_runs_ = Truth::yes;
+      chain = {};
     }
+    script_.expanded = reader_.expanded_names();
     return std::move(script_);
   }
 
  private:
   // Of a script that is a word of another one.
   ScriptReader(const std::string& text, const ShellText& source, const ScriptReader& outer)
-      : reader_(text, source, outer.reader_), file_(outer.file_) {}
+      : reader_(text, source, outer.reader_), file_(outer.file_) {
+    blocks_.push_back({.begin = outer.unsure(), .runs = outer.runs()});
+  }
 
   Truth runs() const {
     Truth truth = next_runs_;
@@ -93,6 +115,8 @@ class ScriptReader {
   // One simple command up to what separates it from the next, with what it assigns or begins.
   Separator read_command() {
     std::vector<ShellText> words;
+    written_.clear();
+    ends_ = false;
     outcome_ = Truth::yes;
     for (;;) {
       const Separator separator = read_separator();
@@ -101,9 +125,12 @@ class ScriptReader {
       if (words.empty()) command_at_ = reader_.position();
       bool has_quotes = false;
       const ShellText raw = reader_.word(has_quotes);
+      if (!has_quotes) count_brace(characters_of(raw), words.empty());
       if (words.empty() && !has_quotes && begins_block(characters_of(raw))) return Separator::line;
       if (words.empty() && !has_quotes && skipped_words.contains(characters_of(raw))) continue;
+      const std::size_t number = written_.empty() ? 0 : written_.back() + 1;
       for (ShellText& word : split_words(raw, has_quotes)) words.push_back(std::move(word));
+      written_.resize(words.size(), number);
     }
   }
 
@@ -114,6 +141,8 @@ class ScriptReader {
     const char next = reader_.peek();
     if (next == '\0') return Separator::end;
     if (next == '\n' || next == ';' || next == '(' || next == ')') {
+      if (next == '(') ++open_;
+      if (next == ')' && open_ > 0) --open_;
       reader_.advance();
       return Separator::line;
     }
@@ -135,10 +164,11 @@ class ScriptReader {
     const std::string last = characters_of(words.back());
     if (first == "[" || first == "[[" || first == "test" || first == "!" || last == "]]") {
       outcome_ = shell_test(words);
-      tested_ = {first, command_at_};
+      if (outcome_ == Truth::unknown && next_runs_ != Truth::unknown) tested_ = {first, command_at_};
     }
     const Truth here = runs();
     if (here == Truth::no) return separator;
+    ends_ = first == "exit" && is_at_top();
     if (const std::size_t begin = begin_of_script(words); begin < words.size()) {
       read_inner(words, begin);
       return separator;
@@ -149,24 +179,29 @@ class ScriptReader {
     return separator;
   }
 
-  // The words from `begin` on, of a command, are a script. More than one are joined by spaces, as eval does;
-  // to bash -c they would be arguments, but "${A[@]}" in its script is meant like "${A[*]}".
+  // Braces and parentheses are no blocks, so that an `exit` in a function or subshell must be told apart; it
+  // is indented as well, mostly.
+  bool is_at_top() const { return blocks_.empty() && open_ == 0 && command_at_.column == 1; }
+  void count_brace(const std::string& word, bool begins_command) {
+    if (word == "{") ++open_;
+    if (word == "}" && begins_command && open_ > 0) --open_;
+  }
+
+  // The words from `begin` on, of a command, are a script. More than one are joined by spaces, as eval does.
+  // To bash -c the others are $0 and arguments, but "${A[@]}" in its script is meant like "${A[*]}".
   void read_inner(const std::vector<ShellText>& words, std::size_t begin) {
+    const bool is_eval = characters_of(words.front()) == "eval";
     ShellText source;
     for (std::size_t i = begin; i < words.size(); ++i) {
+      if (!is_eval && written_[i] != written_[begin]) break;
       if (!source.empty()) source.push_back({' ', source.back().line, source.back().column});
       source.insert(source.end(), words[i].begin(), words[i].end());
     }
-    for (ShellCharacter& one : source) one.is_conditional |= runs() == Truth::unknown;
     const std::string text = characters_of(source);
     ScriptReader inner(text, source, *this);
     ShellScript script = inner.read();
-    reader_.take_back(inner.reader_, /*keeps_variables=*/characters_of(words.front()) == "eval");
-    const ShellWord condition = unsure();
-    for (ShellCommand& command : script.commands) {
-      if (!condition.text.empty()) command.condition = condition;
-      script_.commands.push_back(std::move(command));
-    }
+    reader_.take_back(inner.reader_, /*keeps_variables=*/is_eval);
+    std::ranges::move(script.commands, std::back_inserter(script_.commands));
     std::ranges::move(script.listed, std::back_inserter(script_.listed));
     std::ranges::move(script.held_commands, std::back_inserter(script_.held_commands));
   }
@@ -209,12 +244,12 @@ class ScriptReader {
       variable.insert(variable.end(), value.begin(), value.end());
     else
       variable = value;
-    keep(value);
+    keep(name, value);
     return true;
   }
 
   // What a script without a command that is understood gives: lists of arguments, and commands in variables.
-  void keep(const ShellValue& value) {
+  void keep(const std::string& name, const ShellValue& value) {
     const ShellText whole = expanded(value, /*in_quotes=*/false, /*all_elements=*/true);
     std::vector<ShellWord> words;
     for (const ShellText& word : split_words(whole, false)) words.push_back(made_word(word, Truth::yes));
@@ -222,7 +257,7 @@ class ScriptReader {
     if (words.front().text.starts_with("-"))
       script_.listed.insert(script_.listed.end(), words.begin(), words.end());
     else if (words.size() > 1 && characters_of(whole).find(".py") != std::string::npos)
-      script_.held_commands.push_back({words, words.front().position, {}});
+      script_.held_commands.push_back({words, words.front().position, {}, name});
   }
 
   // True: the word began, went on with or ended a block, and is read with what belongs to it.
@@ -256,14 +291,12 @@ class ScriptReader {
 
   // The commands between if and then.
   Truth condition() {
-    Truth truth = Truth::yes;
-    Separator before = Separator::both;
+    Chain chain;
     while (reader_.skip_to_command() && !reader_.has_failed() && !reader_.is_at_word("then")) {
       const Separator separator = read_command();
-      truth = before == Separator::either ? any_of(truth, outcome_) : all_of(truth, outcome_);
-      before = separator;
+      chain.add(outcome_, separator);
     }
-    return truth;
+    return chain.truth;
   }
 
   void forget_loop_variable() {
@@ -277,9 +310,12 @@ class ScriptReader {
   const std::string& file_;
   ShellScript script_;
   std::vector<Block> blocks_;
+  std::vector<std::size_t> written_;  // of each word of a command, which of those written in it it is of
+  int open_ = 0;                      // braces and parentheses
+  bool ends_ = false;                 // the last command is an `exit` that nothing keeps from running
   Truth next_runs_ = Truth::yes;
   Truth outcome_ = Truth::yes;  // of the last command
-  ShellWord tested_;            // its first word, where it was a test
+  ShellWord tested_;            // the first word of the test that next_runs_ hangs on
   SourcePosition command_at_;   // where the command begins that is being read
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct ShellCommand {
   SourcePosition position;       // where the script begins to write it
   // The `for`, `if` or test that may keep it from running, or run it again; no text where none may.
   ShellWord condition;
+  std::string variable = {};  // that holds it, where one does
 };
 
 struct ShellScript {
@@ -33,14 +35,15 @@ struct ShellScript {
   std::vector<ShellWord> listed;
   // Values of variables that hold a whole command with a Python program, split into words.
   std::vector<ShellCommand> held_commands;
+  std::set<std::string> expanded;  // names of the variables whose value something uses
 };
 
 // Reads what lists of arguments need of bash: comments, continuation lines, quotes, variables, arrays (`=`,
 // `+=`, "${A[@]}"), defaults (${X:-8}; the environment has what #SBATCH lines put there, see sbatch_lines.h),
 // $(( )) arithmetic, and conditions on strings ([ ] and [[ ]] with =, ==, !=, -z, -n, joined by && and ||).
 // Of other conditions, loops and `case` all branches are read and marked. In the place of bash -c and eval
-// stand the commands that they are given. No command is run. Problems (a quote, bracket or parenthesis that
-// is not closed) are appended.
+// stand the commands that they are given. Nothing behind an `exit` at the top is read. No command is run.
+// Problems (a quote, bracket or parenthesis that is not closed) are appended.
 ShellScript read_shell(const std::string& text, const std::string& file, std::vector<Diagnostic>& problems);
 
 }  // namespace simrun

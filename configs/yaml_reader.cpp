@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t deepest_level = 32;
 constexpr std::size_t largest_text = std::size_t{1} << 20;
 constexpr std::size_t most_refusals = 100;    // of one text
-constexpr std::size_t most_copied = 100'000;  // nodes for aliases
+constexpr std::size_t most_copied = 100'000;  // nodes for anchors and aliases
 
 // Ends the parse from inside an event; its diagnostic is already recorded.
 struct StopReading {};
@@ -48,7 +48,7 @@ class TreeBuilder : public YAML::EventHandler {
     if (!is_behind_merge())
       refuse(position(mark), "YAML aliases (*name) are not accepted", "write the value again.");
     const auto meant = anchored_.find(anchor);
-    if (meant == anchored_.end()) throw StopReading{};  // of a map or list that it stands in itself
+    if (meant == anchored_.end()) throw StopReading{};  // of what it stands in itself, or of too much
     copied_ += size_of(meant->second);
     if (copied_ > most_copied) throw StopReading{};
     ConfigNode copy = meant->second;
@@ -106,6 +106,11 @@ class TreeBuilder : public YAML::EventHandler {
     problems_.push_back({position(mark), message, hint});
     throw StopReading{};
   }
+  [[noreturn]] void stop_at_key(const SourcePosition& at) {
+    problems_.push_back(
+        {at, "a key must be a plain word, not a list or a map", "is a bracket never closed?"});
+    throw StopReading{};
+  }
   // What can be read all the same is, so that all such places are told at once.
   void refuse(const SourcePosition& at, const std::string& message, const std::string& hint) {
     problems_.push_back({at, message, hint});
@@ -125,7 +130,7 @@ class TreeBuilder : public YAML::EventHandler {
     if (levels_.size() >= deepest_level)
       stop(mark, fmt::format("nested deeper than {} levels", deepest_level), "");
     if (!levels_.empty() && levels_.back().node.kind == ConfigNode::Kind::map && !levels_.back().has_key)
-      stop(mark, "a key must be a plain word, not a list or a map", "is a bracket never closed?");
+      stop_at_key(position(mark));
     levels_.push_back({.node = node(mark, kind), .anchor = anchor});
   }
 
@@ -145,8 +150,17 @@ class TreeBuilder : public YAML::EventHandler {
         into.node.children.push_back(child);
   }
 
+  // Anchors within anchors would hold what is innermost once for each of them; what is too much for an alias
+  // need not be held.
+  void keep(YAML::anchor_t anchor, const ConfigNode& meant) {
+    const std::size_t size = size_of(meant);
+    if (copied_ + size > most_copied) return;
+    copied_ += size;
+    anchored_[anchor] = meant;
+  }
+
   void add(ConfigNode child, YAML::anchor_t anchor = 0) {
-    if (anchor != 0) anchored_[anchor] = child;
+    if (anchor != 0) keep(anchor, child);
     if (levels_.empty()) {
       root_ = std::move(child);
       return;
@@ -174,6 +188,7 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   void set_key(Level& level, ConfigNode key) {
+    if (key.kind != ConfigNode::Kind::scalar && key.kind != ConfigNode::Kind::null) stop_at_key(key.position);
     if (key.kind != ConfigNode::Kind::scalar) {
       problems_.push_back({key.position, "a key is empty", ""});
       throw StopReading{};

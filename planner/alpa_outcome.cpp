@@ -46,16 +46,6 @@ bool have_equal_overrides(const SimulatedPlan& plan, const std::vector<Override>
   });
 }
 
-std::string name_of(const AlpaPlan& plan) {
-  std::string name =
-      fmt::format("pipeline {}, {} microbatches, ZeRO-{}", plan.pipeline, plan.microbatches, plan.zero_stage);
-  if (!plan.recompute.empty()) name += ", recompute " + plan.recompute;
-  if (plan.unlike) name += ", unlike stages";
-  if (plan.schedule != AlpaPlan{}.schedule) name += ", " + plan.schedule;
-  if (plan.virtual_stages > 1) name += fmt::format(" x {}", plan.virtual_stages);
-  return name;
-}
-
 // The granularity that a job's own section has, in whatever detail; empty: the simulator is asked for it.
 std::string own_recompute(const Job& job) {
   switch (job.recompute.granularity) {
@@ -91,7 +81,8 @@ class AlpaPlanner {
     };
     propose(progress);
     // Where all that was proposed needs more than the sums over operators say, less is asked of them.
-    for (std::size_t i = 0; i < proposals_with_less && !outcome_.best && !outcome_.was_stopped; ++i) {
+    for (std::size_t i = 0; i < proposals_with_less && !outcome_.best && nearly_fits(); ++i) {
+      if (outcome_.was_stopped) break;
       search_.memory_share *= less_memory;
       propose(progress);
     }
@@ -112,6 +103,13 @@ class AlpaPlanner {
   void propose(const PlanProgress& progress) {
     simulate(alpa_plans(variants_, search_, collectives_, progress), "simulating proposals");
     if (goes_on("searching with less memory", 0)) simulate_tightened();
+  }
+
+  // Whether anything that was proposed lacks so little that proposals with less memory may fit.
+  bool nearly_fits() const {
+    return std::ranges::any_of(outcome_.simulated, [](const SimulatedPlan& of) {
+      return of.refusal.empty() && of.peak_bytes <= 2 * of.limit_bytes;
+    });
   }
 
   bool goes_on(const char* phase, std::int64_t done, std::int64_t all = 0) {
@@ -165,7 +163,7 @@ class AlpaPlanner {
     for (AlpaPlan& plan : plans) {
       if (index_of(plan)) continue;
       SimulatedPlan& added = outcome_.simulated.emplace_back();
-      added.name = name_of(plan);
+      added.name = alpa_name(plan);
       added.overrides = alpa_overrides(plan);
       outcome_.plans.push_back(std::move(plan));
     }

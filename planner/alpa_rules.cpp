@@ -93,6 +93,16 @@ void add_rules(const std::vector<StageLayouts>& stages, AlpaPlan& plan) {
   plan.operators = choices.joined();
 }
 
+std::string alpa_name(const AlpaPlan& plan) {
+  std::string name =
+      fmt::format("pipeline {}, {} microbatches, ZeRO-{}", plan.pipeline, plan.microbatches, plan.zero_stage);
+  if (!plan.recompute.empty()) name += ", recompute " + plan.recompute;
+  if (plan.unlike) name += ", unlike stages";
+  if (plan.schedule != AlpaPlan{}.schedule) name += ", " + plan.schedule;
+  if (plan.virtual_stages > 1) name += fmt::format(" x {}", plan.virtual_stages);
+  return name;
+}
+
 std::vector<Override> alpa_overrides(const AlpaPlan& plan) {
   const auto ranks = plan.stages.front().mesh.devices();
   std::vector<Override> overrides{

@@ -77,6 +77,9 @@ std::vector<AlpaPlan> alpa_plans(const std::vector<AlpaVariant>& variants, const
                                  CollectivePrices& collectives, const PlanProgress& progress);
 std::vector<AlpaPlan> alpa_plans(const Job& job, const AlpaOptions& options = {});
 
+// "pipeline 6, 15 microbatches, ZeRO-1, recompute full"
+std::string alpa_name(const AlpaPlan& plan);
+
 // What makes the plan of the job, as --set has it.
 std::vector<Override> alpa_overrides(const AlpaPlan& plan);
 

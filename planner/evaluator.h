@@ -30,6 +30,11 @@ class Evaluator {
   EvaluatedShare run(const std::vector<Question>& questions, EngineChoice engine,
                      const PlanSearchProgress& progress) const;
 
+  // For what every process does by itself: one of several is not stopped on its own.
+  bool goes_on(const PlanSearchProgress& at) const {
+    return options_.among.processes > 1 || !options_.progress || options_.progress(at);
+  }
+
  private:
   static EvaluatedShare joined(const std::vector<std::string>& texts, std::size_t candidates);
   EvaluatedShare run_own(const std::vector<Question>& questions, EngineChoice engine,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -14,7 +15,7 @@
 namespace simrun {
 namespace {
 
-constexpr double worth_a_look = 1.002;  // x what its step is estimated to take
+constexpr double worth_a_look = 1.01;  // x what its step is estimated to take
 
 struct Move {
   double step_s = 0;
@@ -25,6 +26,34 @@ struct Move {
 void move(std::vector<StageContent>& stages, std::size_t from, std::size_t to) {
   --stages[from].layers;
   ++stages[to].layers;
+}
+
+// One layer of the fullest rank to another one, the emptiest first, if that leaves all of them with less than
+// it had; `now` is what every rank needs.
+template <typename Peaks>
+bool lighten(const Candidate& candidate, std::vector<StageContent>& stages, std::vector<double>& now,
+             const Peaks& peaks) {
+  constexpr std::size_t emptiest = 4;
+  std::vector<std::size_t> order(stages.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto need = [&](std::size_t stage) { return now[pipeline_rank_of(candidate, stage)]; };
+  std::ranges::stable_sort(order, {}, need);
+  const std::size_t fullest = pipeline_rank_of(candidate, order.back());
+  for (std::size_t from = 0; from < stages.size(); ++from) {
+    if (pipeline_rank_of(candidate, from) != fullest || stages[from].layers <= least_layers(stages[from]))
+      continue;
+    for (std::size_t i = 0; i < std::min(order.size(), emptiest); ++i) {
+      if (pipeline_rank_of(candidate, order[i]) == fullest) continue;
+      move(stages, from, order[i]);
+      std::vector<double> then = peaks();
+      if (std::ranges::max(then) < std::ranges::max(now)) {
+        now = std::move(then);
+        return true;
+      }
+      move(stages, order[i], from);
+    }
+  }
+  return false;
 }
 
 }  // namespace
@@ -85,36 +114,26 @@ std::optional<MovedLayers::Lightest> MovedLayers::lightest(const Candidate& cand
   std::vector<StageContent> stages = job->parallelism.stages;
   const std::vector costs(static_cast<std::size_t>(candidate.pipeline), passes);
   const auto microbatches = static_cast<double>(candidate.microbatches(job->training.global_batch_size));
-  const auto peak = [&] {
-    return peak_bytes(*passes, candidate, microbatches, pipeline_costs(candidate, stages, costs));
+  const auto peaks = [&] {
+    return peaks_of_ranks(*passes, candidate, microbatches, pipeline_costs(candidate, stages, costs));
   };
-  const double first = peak();
-  double least = first;
-  for (std::size_t round = 0; round < 4 * stages.size(); ++round) {
-    std::pair<std::size_t, std::size_t> best{0, 0};
-    const double before = least;
-    for (std::size_t from = 0; from < stages.size(); ++from)
-      for (std::size_t to = 0; to < stages.size(); ++to) {
-        if (from == to || stages[from].layers <= least_layers(stages[from])) continue;
-        move(stages, from, to);
-        if (const double bytes = peak(); bytes < least) {
-          least = bytes;
-          best = {from, to};
-        }
-        move(stages, to, from);
-      }
-    if (least >= before) break;
-    move(stages, best.first, best.second);
-  }
+  std::vector<double> now = peaks();
+  const double first = std::ranges::max(now);
+  // What all ranks need together hardly changes with where layers lie.
+  const double mean = std::accumulate(now.begin(), now.end(), 0.0) / static_cast<double>(now.size());
+  if (mean > memory_excess(candidate) * room_of(*passes)) return std::nullopt;
+  for (std::size_t round = 0; round < 4 * stages.size() && lighten(candidate, stages, now, peaks);) ++round;
   const auto seconds =
       estimator_.step_s(candidate, pipeline_costs(candidate, stages, costs), passes->tied_elements);
+  const double least = std::ranges::max(now);
   if (least >= first || !seconds) return std::nullopt;
   Lightest lightest{candidate, least <= room_of(*passes), *seconds, least};
   lightest.candidate.balance.layout = pipeline_layout_text(stages);
   return lightest;
 }
 
-std::vector<Candidate> lightest_pipelines(const PlanBase& base, std::size_t most) {
+std::vector<Candidate> lightest_pipelines(const PlanBase& base, std::size_t most,
+                                          const std::function<bool(const PlanSearchProgress&)>& goes_on) {
   if (!has_layer_kinds(base.job.job)) return {};
   const auto split_of = [](const Candidate& of) {
     return std::tuple(of.tensor, of.context, of.expert, of.expert_tensor, of.pipeline, of.virtual_stages,
@@ -131,8 +150,11 @@ std::vector<Candidate> lightest_pipelines(const PlanBase& base, std::size_t most
   });
   MovedLayers moved(base);
   std::vector<MovedLayers::Lightest> found;
-  for (const auto& [split, candidate] : plainest)
+  std::int64_t done = 0;
+  for (const auto& [split, candidate] : plainest) {
+    if (!goes_on({PlanSearchPhase::estimating, done++, std::ssize(plainest)})) return {};
     if (const auto lightest = moved.lightest(candidate)) found.push_back(*lightest);
+  }
   std::ranges::stable_sort(found, {}, [](const MovedLayers::Lightest& of) {
     return std::tuple(!of.fits, of.fits ? of.step_s : of.peak_bytes);
   });

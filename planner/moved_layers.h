@@ -2,11 +2,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
 #include "planner/estimate.h"
 #include "planner/evaluate_candidate.h"
+#include "planner/search.h"
 
 namespace simrun {
 
@@ -29,7 +31,7 @@ class MovedLayers {
     bool fits = false;  // by its estimate
     double step_s = 0, peak_bytes = 0;
   };
-  // Nothing where no move helps or nobody can tell.
+  // Nothing where no move helps, all ranks together need too much, or nobody can tell.
   std::optional<Lightest> lightest(const Candidate& candidate);
 
  private:
@@ -43,8 +45,9 @@ class MovedLayers {
 };
 
 // Of each split and schedule that the limits leave, in the smallest microbatches with as much recomputed as
-// may be, the layers dealt so that the fullest rank has least: at most so many, first what is estimated to
-// fit, the fastest first, then what lacks least.
-std::vector<Candidate> lightest_pipelines(const PlanBase& base, std::size_t most);
+// may be, the layers moved to where the fullest rank has less: at most so many, first what is estimated to
+// fit, the fastest first, then what lacks least. `goes_on` hears how many of how many are done; false: none.
+std::vector<Candidate> lightest_pipelines(const PlanBase& base, std::size_t most,
+                                          const std::function<bool(const PlanSearchProgress&)>& goes_on);
 
 }  // namespace simrun

@@ -112,7 +112,7 @@ class Search {
   static constexpr std::size_t most_starts = 24, few = 2, few_of_front = 4, most_dealt = 10;
   static constexpr double near_the_best = 1.3;  // x its goal: layers dealt by time hardly gain more
   static constexpr double near_enough_to_move = 1.1;
-  static constexpr std::size_t most_moved = 4, moves_at_once = 6, most_of_front = 8;
+  static constexpr std::size_t most_moved = 4, moves_at_once = 12, most_of_front = 8;
 
   void simulate(const std::vector<EstimatedCandidate>& next, std::int64_t all, PlanSearchResult& result) {
     std::vector<Question> questions;
@@ -136,7 +136,10 @@ class Search {
   void lighten(PlanSearchResult& result) {
     if (result.was_stopped || !fitting_.empty() || has_kinds() || !result.has_estimates) return;
     std::vector<EstimatedCandidate> next;
-    for (const Candidate& of : lightest_pipelines(base_, most_dealt))
+    const auto goes_on = [&](const PlanSearchProgress& at) {
+      return !(result.was_stopped = !evaluator_.goes_on(at));
+    };
+    for (const Candidate& of : lightest_pipelines(base_, most_dealt, goes_on))
       if (!simulated_.contains(of)) next.push_back({of, {}});
     if (!next.empty()) simulate(next, result.evaluated + static_cast<std::int64_t>(next.size()), result);
   }
@@ -145,10 +148,10 @@ class Search {
   void time_nearest(PlanSearchResult& result) {
     const auto nearest = nearest_to_fit(result.rest);
     if (result.was_stopped || nearest == result.rest.end()) return;
-    result.best.push_back(*nearest);
+    result.best.assign(1, *nearest);
     simulate_with_contention(result, 0, 1);
-    nearest->evaluation = result.best.front().evaluation;
-    result.best.clear();
+    result.is_without_contention = result.was_stopped;
+    *nearest = std::exchange(result.best, {}).front();
   }
 
   // Of what is to be printed, what overlaps where the job leaves that open.

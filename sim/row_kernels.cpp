@@ -216,7 +216,8 @@ std::optional<std::vector<RowKernel>> kernels_of_half_logits(const Plan& plan, c
                      (instruction.opcode == Opcode::reduce && instruction.function == Function::max);
   if (!casts && !reads) return std::nullopt;
   const Index logits = casts ? instruction.outputs.at(0) : instruction.inputs[0];
-  const auto half = static_cast<double>(bytes_of(plan.job.precision));
+  // The head's product is not of the narrow types of fp8 and fp4.
+  const auto half = static_cast<double>(std::max<std::int64_t>(bytes_of(plan.job.precision), 2));
   const double wide = static_cast<double>(bytes_of(plan.buffers[logits].dtype));
   if (!has_dimension(plan, plan.buffers[logits], "vocab") || half >= wide) return std::nullopt;
   if (casts) return std::vector<RowKernel>{};

@@ -64,6 +64,30 @@ TEST_CASE("conditions on strings are decided, of others both branches may hold")
   CHECK(flags_in("cd x && python p.py --a\n") == "--a");
 }
 
+TEST_CASE("a test counts for all commands that && and || join to it") {
+  const std::string plain = "python p.py --b\n";
+  CHECK(flags_in(plain + "[ a = b ] && cd y && python p.py --a\n") == "--b");
+  CHECK(flags_in(plain + "[ a = b ] && cd y || python p.py --a\n") == "--a");
+  CHECK(flags_in(plain + "[ a = a ] || cd y && python p.py --a\n") == "--a");
+  CHECK(flags_in(plain + "[ a = b ] && cd y\npython p.py --a\n") == "--a");
+  CHECK(flags_in("[ -f x ] && cd y && A=--a; python p.py $A --b\n") == "--a (perhaps); --b");
+}
+
+TEST_CASE("what stands behind an exit at the top of a script is never run") {
+  const std::string more = "python pretrain_gpt.py --b\n";
+  CHECK(flags_in("python pretrain_gpt.py --a\nexit 0\n" + more) == "--a");
+  for (const char* other :
+       {"f() {\nexit 1\n}\n", "function f {\nexit 1\n}\n", "cd x || { echo no\nexit 1\n}\n",
+        "(cd x\nexit 1\n)\n", "if [ -f x ]; then\nexit\nfi\n", "grep x y &&\nexit\n", "[ a = b ] &&\nexit\n"})
+    CHECK(flags_in(other + more) == "--b");
+}
+
+TEST_CASE("what eval assigns under a condition is there only perhaps") {
+  CHECK(flags_in("B='--t 2'; if [ -f y ]; then eval 'T=$B'; fi; python p.py --a $T\n") ==
+        "--a; --t 2 (perhaps)");
+  CHECK(flags_in("B='--t 2'; if [ y = y ]; then eval 'T=$B'; fi; python p.py --a $T\n") == "--a; --t 2");
+}
+
 // "line:column message" of each problem.
 std::string problems_in(const std::string& script) {
   std::vector<Diagnostic> problems;
@@ -91,7 +115,14 @@ TEST_CASE("a second training command is refused where the script has it") {
   CHECK(problems_in("torchrun pretrain_gpt.py --a 1\ncd x && python y/pretrain_gpt.py --a 2\n"
                     "R=\"python pretrain_t5.py\"\nX=1 $R --a 3\n") ==
         "2:9 pretrain_gpt.py runs a second time; first it does on line 1\n"
-        "4:5 pretrain_t5.py runs a second time; first it does on line 1\n");
+        "4:5 pretrain_t5.py is another training command; the first, pretrain_gpt.py, is on line 1\n");
+  const std::string held = "A=\"python pretrain_gpt.py --a 1\"\nB=\"python pretrain_t5.py --b 2\"\n";
+  CHECK(flags_in(held + "ssh host \"$A\"\n") == "--a 1");
+  CHECK(flags_in(held + "ssh host \"${B:-x}\"\n") == "--b 2");
+  CHECK(flags_in(held + "python finetune.py --c\n") == "--c");
+  CHECK(problems_in(held + "ssh host \"$A; $B\"\n") == problems_in(held));
+  CHECK(problems_in(held) ==
+        "2:4 pretrain_t5.py is another training command; the first, pretrain_gpt.py, is on line 1\n");
 }
 
 TEST_CASE("the loop or condition that a training command stands in is named once, where it begins") {
@@ -101,6 +132,8 @@ TEST_CASE("the loop or condition that a training command stands in is named once
   const std::string conditional =
       " pretrain_gpt.py runs only under a condition whose outcome the file does not say\n";
   CHECK(problems_in("echo\n  if [ -f x ]; then python pretrain_gpt.py --a; fi\n") == "2:3" + conditional);
+  CHECK(problems_in("true; [ -f x ] && [ a = a ] && cd y && python pretrain_gpt.py --a\n") ==
+        "1:7" + conditional);
   CHECK(problems_in("true; [ -f x ] && bash -c 'python pretrain_gpt.py --a'\n") == "1:7" + conditional);
   CHECK(problems_in("for i in 1 2; do echo $i --b; done\npython pretrain_gpt.py --a\n").empty());
 }
@@ -109,6 +142,9 @@ TEST_CASE("the script that bash -c is given is read, at the places where it is w
   CHECK(flags_in("A=(--a 1 \\\n  --b)\nsrun --x=y bash -c \"cd z; torchrun --nnodes $N p.py ${A[@]} --r "
                  "\\$RANK --c 'x y'\"\n") == "--nnodes $N?; --a 1; --b; --r $RANK?; --c x y");
   CHECK(flags_in("T=2\nsrun /bin/sh -euo pipefail -c 'python p.py --t $T' \\\n  > log 2>&1\n") == "--t 2");
+  CHECK(flags_in("bash -c 'python p.py --a \"$@\"' bash --b\n") == "--a");
+  CHECK(flags_in("bash -c -e -- 'python p.py --a' x y\n") == "--a");
+  CHECK(flags_in("A=(python p.py --a)\nbash -c \"${A[@]}\" --b\n") == "--a");
   CHECK(flags_in("C='python p.py --a'\nC+=' --b \"x y\"'\neval \"$C\"\n") == "--a; --b x y");
   CHECK(flags_in("bash run.sh -c 'python p.py --a'\npython p.py --b\n") == "--b");
   std::vector<Diagnostic> problems;
@@ -132,6 +168,17 @@ TEST_CASE("#SBATCH lines say how many nodes, tasks and GPUs Slurm's variables co
   CHECK(flags_in("#SBATCH --nodes=2-4\n#SBATCH --gpus-per-node a100:4\npython p.py --n $SLURM_NNODES "
                  "--g $SLURM_GPUS_PER_NODE\n") ==
         "--nnodes 2-4; --nproc-per-node 4; --n $SLURM_NNODES?; --g 4");
+  const auto gpus = [](const std::string& option) {
+    return flags_in("#SBATCH\t" + option + "\npython p.py --a\n");
+  };
+  for (const char* option : {"--gres=gpu:v100:8,lscratch:100", "--gres=lscratch:100,gpu:8",
+                             "--gpus-per-node=a100:8", "--gres gpu:3g.20gb:8"})
+    CHECK(gpus(option) == "--nproc-per-node 8; --a");
+  for (const char* option : {"--gres=gpu:a100", "--gres=gpu", "--gres=gpu:3g.20gb,tmp"})
+    CHECK(gpus(option) == "--nproc-per-node 1; --a");
+  CHECK(gpus("--gres=lscratch:100,gpus:2") == "--a");
+  CHECK(gpus("--gpus-per-node=v100:3,k80:5") == "--nproc-per-node v100:3,k80:5; --a");
+  CHECK(gpus("--gres=gpu:a:2,gpu:b:4") == "--nproc-per-node gpu:a:2,gpu:b:4; --a");
 }
 
 TEST_CASE("without a command, lists and variables of flags are the arguments; else every word is") {

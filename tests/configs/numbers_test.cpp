@@ -92,6 +92,10 @@ TEST_CASE("equal quantities are spelled equally in the effective config") {
   CHECK(parse_quantity("100 GB/s", Unit::bytes_per_second, {0, 1e12}).value->text == "100 GB/s");
   for (const char* text : {"+450. GB/s", "4.5e2 GB/s", "4.50e+02GB/s"})
     CHECK(parse_quantity(text, Unit::bytes_per_second, {0, 1e12}).value->text == "450 GB/s");
+  for (const char* text : {"0.00001 s", "1e-5 s", ".1e-4s", "0.000010 s"})
+    CHECK(parse_quantity(text, Unit::seconds, {0, 1}).value->text == "1e-05 s");
+  for (const char* text : {"150000000000000000000 B", "1.5e20 B"})
+    CHECK(parse_quantity(text, Unit::bytes, {0, 1e30}).value->text == "1.5e+20 B");
   CHECK(parse_quantity("1.50e20 B", Unit::bytes, {0, 1e30}).value->text == "1.5e+20 B");
 }
 

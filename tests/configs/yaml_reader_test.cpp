@@ -64,6 +64,9 @@ TEST_CASE("what YAML lets pass and a config must not is refused where it stands"
   CHECK(first_problem("a: !!int 3\n") == "1:4 YAML tags are not accepted: 'tag:yaml.org,2002:int'");
   CHECK(first_problem("a: 1\n---\nb: 2\n") == "2:1 a config is one YAML document; a second one starts here");
   CHECK(first_problem("? [a, b]\n: 1\n") == "1:3 a key must be a plain word, not a list or a map");
+  CHECK(read("x: &x {b: 1}\n? *x\n: 1\n").problems.back().message ==
+        "a key must be a plain word, not a list or a map");
+  CHECK(first_problem("~: 1\n") == "1:1 a key is empty");
   CHECK(first_problem("a: 1\nb: \x04 2\n") == "2:4 control character 0x04: not a text file");
   CHECK(first_problem(std::string("a: 1\0b", 6)) == "1:5 control character 0x00: not a text file");
   CHECK(first_problem("a: [1, 2\n").starts_with("1:9 not valid YAML: "));
@@ -104,6 +107,13 @@ TEST_CASE("a billion laughs is not laughed, and of its places 100 are named") {
   CHECK(read(bomb).root.children.empty());
   CHECK(first_problem("a: &a [*a]\n") == "1:4 YAML anchors (&name) are not accepted");
   CHECK(first_problem("a: *nowhere\n").find("not valid YAML") != std::string::npos);
+}
+
+TEST_CASE("anchors within anchors hold no more than aliases may repeat") {
+  const std::string list = "a: &a [&b [&c [" + repeated("x, ", 40'000) + "x]]]\nd: ";
+  CHECK(read(list + "*c\n").root.children.empty());  // a third time 40 000
+  CHECK(read(list + "1\n").root.children.size() == 2);
+  CHECK(read("e: &e [x]\n" + list + "*e\n").root.children.size() == 3);
 }
 
 TEST_CASE("deep nesting is refused, not followed") {

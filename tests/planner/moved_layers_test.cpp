@@ -88,7 +88,7 @@ TEST_CASE("where nothing fits with equal layers, they are dealt so that the full
   load.preset_directories = {SIMRUN_SOURCE_DIR "/configs"};
   const PlanBase base = plan_base(
       "simrun: 1\nmodel: {from: gpt2-xl}\n"
-      "training: {seq_length: 1024, global_batch_size: 32, precision: fp16}\n"
+      "training: {seq_length: 1024, micro_batch_size: 1, global_batch_size: 32, precision: fp16}\n"
       "cluster: {from: aws_p3_16xlarge, nodes: 1}\n",
       "lightest.yaml", load);
   Candidate even = of_stages(8, "1f1b");

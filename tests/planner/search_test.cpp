@@ -21,7 +21,7 @@ TEST_CASE("what the search finds is the best of simulating every candidate", "[l
         found_by(base_of(job, with(few_candidates, {"plan.evaluations", "100000"})), 2);
     REQUIRE(all.evaluated > 40);
     const PlanSearchResult few = found_by(base_of(job, with(few_candidates, {"plan.evaluations", "8"})), 2);
-    CHECK(few.evaluated <= 48);  // with neighbours, and layers dealt and moved
+    CHECK(few.evaluated <= 60);  // with neighbours, and layers dealt and moved
     REQUIRE(!few.best.empty());
     CHECK(few.best.front().evaluation.step_s <= all.best.front().evaluation.step_s * (1 + 1e-9));
   }
@@ -237,7 +237,8 @@ TEST_CASE("a front of nothing but what was listed before has its times with shar
   load.preset_directories = {SIMRUN_SOURCE_DIR "/configs"};
   const PlanBase base = plan_base(
       "simrun: 1\nmodel: {from: qwen2.5-7b}\n"
-      "training: {seq_length: 4096, global_batch_size: 60, precision: bf16}\n"
+      "training: {seq_length: 4096, micro_batch_size: 1, global_batch_size: 60, precision: bf16}\n"
+      "parallelism: {tensor_model_parallel_size: 4}\n"
       "cluster: {from: pcie4_8xl40s, nodes: 2}\n",
       "front.yaml", load);
   const PlanSearchResult found = found_by(base, 2);

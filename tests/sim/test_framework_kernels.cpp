@@ -391,6 +391,9 @@ TEST_CASE("a loss that is compiled reads logits as the head wrote them, and noth
   CHECK(microseconds(largest) == Approx(2.004));
   CHECK(microseconds(loss) == Approx(2.004));
   CHECK(microseconds(gradient) == Approx(4));
+  shapes.plan.job.precision = Dtype::fp8;  // of the operands of linear layers, not of the logits
+  CHECK(microseconds(largest) == Approx(2.004));
+  CHECK(microseconds(gradient) == Approx(4));
   // Of another tensor it says nothing.
   const Index rows = shapes.buffer(Dtype::fp32, {{"tokens", 1000}, {"hidden", 1000}});
   CHECK(microseconds(Shapes::does(Opcode::reduce, Function::max, {rows}, {row})) == Approx(4.004));

@@ -17,7 +17,7 @@ enum class AllocatorKind : std::uint8_t { none, caching, arena };
 //   per_pass       likewise, of all weights of the pass until it ends
 enum class WeightGradients : std::uint8_t { in_place, per_parameter, per_pass };
 
-// What the logits are before the loss is computed.
+// What the logits are before the loss is computed, in memory and in what its kernels move.
 //   fp32  a tensor that the loss_copies stand beside
 //   half  a tensor in the type of training alone: fp32 within the loss's kernels
 enum class LogitsTensors : std::uint8_t { fp32, half };

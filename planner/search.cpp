@@ -132,7 +132,7 @@ class Search {
     evaluated_ = result.evaluated;
   }
 
-  // Where nothing fits with layers as equal as they lie: dealt so that the fullest rank has least.
+  // Where nothing fits with layers as equal as they lie: moved to where the fullest rank has less.
   void lighten(PlanSearchResult& result) {
     if (result.was_stopped || !fitting_.empty() || has_kinds() || !result.has_estimates) return;
     std::vector<EstimatedCandidate> next;

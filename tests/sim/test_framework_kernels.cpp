@@ -368,35 +368,4 @@ TEST_CASE("products without tensor cores keep their clock under the power limit"
   CHECK(matmul_flops_per_second(gpu, Dtype::fp32) == 1e11);
 }
 
-// 1e6 logits: 2 B each as the head wrote them, 4 B each once they are cast.
-TEST_CASE("a loss that is compiled reads logits as the head wrote them, and nothing casts them") {
-  Shapes shapes(plain_gpu());
-  shapes.plan.job.precision = Dtype::bf16;
-  const Index half = shapes.buffer(Dtype::bf16, {{"tokens", 1000}, {"vocab", 1000}});
-  const Index wide = shapes.buffer(Dtype::fp32, {{"tokens", 1000}, {"vocab", 1000}});
-  const Index row = shapes.buffer(Dtype::fp32, {{"tokens", 1000}});
-  const Instruction cast = Shapes::does(Opcode::map, Function::cast, {half}, {wide}),
-                    largest = Shapes::does(Opcode::reduce, Function::max, {wide}, {row}),
-                    loss = Shapes::does(Opcode::cross_entropy, Function::none, {wide}, {row}),
-                    gradient = Shapes::does(Opcode::cross_entropy_backward, Function::none, {wide}, {half});
-  const auto microseconds = [&](const Instruction& what) {
-    return static_cast<double>(kernel_time(shapes.plan, what)) * 1e-6;
-  };
-  CHECK(microseconds(cast) == Approx(6));
-  CHECK(microseconds(largest) == Approx(4.004));
-  CHECK(microseconds(gradient) == Approx(6));
-  shapes.plan.framework.memory.logits = LogitsTensors::half;
-  CHECK(microseconds(cast) == 0);
-  CHECK(kernel_launches(shapes.plan, cast) == 0);
-  CHECK(microseconds(largest) == Approx(2.004));
-  CHECK(microseconds(loss) == Approx(2.004));
-  CHECK(microseconds(gradient) == Approx(4));
-  shapes.plan.job.precision = Dtype::fp8;  // of the operands of linear layers, not of the logits
-  CHECK(microseconds(largest) == Approx(2.004));
-  CHECK(microseconds(gradient) == Approx(4));
-  // Of another tensor it says nothing.
-  const Index rows = shapes.buffer(Dtype::fp32, {{"tokens", 1000}, {"hidden", 1000}});
-  CHECK(microseconds(Shapes::does(Opcode::reduce, Function::max, {rows}, {row})) == Approx(4.004));
-}
-
 }  // namespace simrun

@@ -338,7 +338,10 @@ std::string megatron_script(const Job& job, const std::string& version) {
   if (orders_kernels && !is_fsdp) text += "\nexport CUDA_DEVICE_MAX_CONNECTIONS=1\n";
   text += fmt::format("\nDISTRIBUTED_ARGS=(\n    --nnodes {}\n    --nproc-per-node {}\n)\n",
                       job.cluster.nodes, job.cluster.gpus_per_node);
-  std::string command = "\ntorchrun \"${DISTRIBUTED_ARGS[@]}\" pretrain_gpt.py";
+  // Layers that are one thing each are those of its hybrid model.
+  std::string command =
+      fmt::format("\ntorchrun \"${{DISTRIBUTED_ARGS[@]}}\" {}",
+                  job.model.layer_contents.empty() ? "pretrain_gpt.py" : "pretrain_mamba.py");
   for (const MegatronFlagGroup& group : arguments.groups) {
     text += fmt::format("\n{}=(\n", group.name);
     for (const MegatronFlag& flag : group.flags) {

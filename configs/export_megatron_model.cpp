@@ -17,6 +17,29 @@ void add(Flags& flags, const char* name, const Value& value) {
   flags.push_back({name, {fmt::format("{}", value)}});
 }
 
+char symbol_of(const LayerKind& kind) {
+  return kind.content == LayerContent::attention ? '*'
+         : kind.content == LayerContent::mamba   ? 'M'
+         : kind.has_experts                      ? 'E'
+                                                 : '-';
+}
+
+void add_hybrid(const ModelConfig& model, Flags& flags) {
+  std::string pattern, further;
+  for (std::int64_t layer = 0; layer < model.num_layers; ++layer)
+    pattern += symbol_of(model.layer_kind(layer));
+  for (const LayerKind& kind : model.further_layers) further += symbol_of(kind);
+  flags.push_back({"--spec", {"megatron.core.models.mamba.mamba_layer_specs", "mamba_stack_spec"}});
+  add(flags, "--is-hybrid-model");
+  add(flags, "--hybrid-override-pattern", pattern);
+  if (!further.empty()) add(flags, "--mtp-hybrid-override-pattern", further);
+  if (!model.mamba.on()) return;
+  add(flags, "--mamba-num-heads", model.mamba.num_heads);
+  add(flags, "--mamba-head-dim", model.mamba.head_dim);
+  add(flags, "--mamba-state-dim", model.mamba.state_dim);
+  add(flags, "--mamba-num-groups", model.mamba.num_groups);
+}
+
 void add_shape(const Job& job, Flags& flags) {
   const ModelConfig& model = job.model;
   add(flags, "--num-layers", model.num_layers);
@@ -42,6 +65,7 @@ void add_shape(const Job& job, Flags& flags) {
       add(flags, "--kv-channels", model.head_dim);
     if (model.qk_norm) add(flags, "--qk-layernorm");
   }
+  if (!model.layer_contents.empty()) add_hybrid(model, flags);
   if (model.num_nextn_predict_layers > 0) add(flags, "--mtp-num-layers", model.num_nextn_predict_layers);
   add(flags, "--vocab-size", model.vocab_size);
 }
@@ -92,8 +116,6 @@ void note_layers(const ModelConfig& model, std::vector<std::string>& notes) {
        "model: layer norms without biases");
   note(model.norm_placement != NormPlacement::pre, "model: norms behind attention and MLP");
   note(model.parallel_residual, "model: attention and MLP side by side");
-  note(!model.layer_contents.empty(),
-       "model: attention and MLPs in layers of their own; pretrain_gpt.py has none");
   note(model.embedding_norm, "model: a norm behind the embedding");
   note(model.embedding_scale, "model: an embedding multiplied by sqrt(hidden_size)");
   note(!model.embedding_dropout, "model: no dropout behind the embedding");
@@ -200,7 +222,8 @@ void add_megatron_experts(const Job& job, MegatronArguments& arguments) {
   add(flags, "--num-experts", experts.count);
   add(flags, "--moe-router-topk", experts.topk);
   add(flags, "--moe-ffn-hidden-size", experts.ffn_hidden_size);
-  add(flags, "--moe-layer-freq", layer_frequency(experts.layers));
+  if (job.model.layer_contents.empty()) add(flags, "--moe-layer-freq", layer_frequency(experts.layers));
+  if (experts.latent_size > 0) add(flags, "--moe-latent-size", experts.latent_size);
   if (experts.shared_ffn_hidden_size > 0)
     add(flags, "--moe-shared-expert-intermediate-size", experts.shared_ffn_hidden_size);
   add_router(experts, flags);

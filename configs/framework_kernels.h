@@ -65,6 +65,8 @@ struct FrameworkKernels {
   double norm_efficiency = 1;
   // What products batched over experts, or over groups of tokens, reach of the rate of a single one.
   double batched_gemm_efficiency = 1;
+  // What the products of a Mamba-2 layer's scan reach of the rate of such small ones.
+  double scan_efficiency = 1;
   // What an optimizer step moves per parameter of the rank beyond the update itself and the gradients' norm:
   // unscaling, clipping, zeroing, copies between types.
   double optimizer_bytes = 0;

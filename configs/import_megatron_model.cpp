@@ -76,9 +76,29 @@ void import_attention_kernel(MegatronReader& flags) {
   if (is_unfused) flags.put("training.attention", "unfused", flags.position_of(flag));
 }
 
+// Layers of pretrain_mamba.py: one character each, of which later versions count the layers themselves.
+void import_hybrid(MegatronReader& flags) {
+  constexpr const char *pattern_flag = "--hybrid-override-pattern", *later_flag = "--hybrid-layer-pattern";
+  const char* flag = flags.is_given(pattern_flag) ? pattern_flag : later_flag;
+  const std::optional<ShellWord> pattern = flags.value(flag);
+  if (flags.is_on("--is-hybrid-model") && !flags.is_given(flag))
+    flags.problem(flags.position_of("--is-hybrid-model"), "the file does not say what each layer is",
+                  fmt::format("{} does.", pattern_flag));
+  const std::vector<ShellWord> spec = flags.values("--spec");
+  if (!spec.empty() &&
+      (!flags.is_given(flag) || spec.front().text.find(".mamba_layer_specs") == std::string::npos))
+    flags.problem(flags.position_of("--spec"), "a layer of one's own is not modelled");
+  if (!pattern) return;
+  if (flag == std::string(later_flag))
+    flags.put("model.hybrid_override_pattern", pattern->text, pattern->position);
+  if (!flags.is_given("--num-layers"))
+    flags.put("model.num_layers", fmt::format("{}", pattern->text.size()), pattern->position);
+}
+
 }  // namespace
 
 void import_megatron_model(MegatronReader& flags) {
+  import_hybrid(flags);
   import_gated_size(flags);
   import_heads(flags);
   import_positions(flags);

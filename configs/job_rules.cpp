@@ -229,15 +229,18 @@ void check_countable(Reading& reading, const Job& job) {
   // 32 bytes per parameter: weight, gradient, main copy and two moments, all in fp64.
   const double expert_parameters =
       layers * (hidden + 1) * (number(experts.count) * (3 * expert_ffn + 2) + 3 * shared);
-  const double parameters = expert_parameters + layers * hidden * (2 * attention + 3 * ffn + 16) +
+  const MambaConfig& mamba = model.mamba;
+  const double groups = number(mamba.num_groups), channels = number(mamba.num_heads) * number(mamba.head_dim);
+  const double scanned = 3 * channels + 2 * groups * number(mamba.state_dim) + number(mamba.num_heads);
+  const double parameters = expert_parameters + layers * hidden * (2 * attention + 3 * ffn + scanned + 16) +
                             hidden * (2 * vocabulary + number(model.max_position_embeddings));
   // Every activation of a whole step on one rank, and scores that are written to memory, at 8 bytes.
   const double scores = job.training.attention == AttentionKernel::unfused ? 4 * heads * sequence : 0;
   const double per_token =
-      layers * (16 * hidden + 4 * ffn + 4 * attention + scores) + 4 * vocabulary +
+      layers * (16 * hidden + 4 * ffn + 4 * attention + 2 * scanned + scores) + 4 * vocabulary +
       layers * (routed * (4 * hidden + 4 * expert_ffn) + 4 * shared + 4 * number(experts.count));
-  const double widest =
-      std::max({vocabulary, ffn, attention, hidden, 2 * routed * expert_ffn, shared, number(experts.count)});
+  const double widest = std::max(
+      {vocabulary, ffn, attention, scanned, hidden, 2 * routed * expert_ffn, shared, number(experts.count)});
   const double flops = one * sequence * (4 * hidden * widest + 8 * attention * sequence);
   const auto check = [&](const char* path, double count, const char* what) {
     if (count > limits::countable)
@@ -281,6 +284,7 @@ void apply_job_rules(const std::string& layout, Reading& reading, Job& job) {
   check_tensor_parallel(reading, job);
   check_stage_sizes(reading, job);
   check_context_parallel(reading, job);
+  check_mamba(reading, job);
   apply_pipeline_rules(layout, reading, job);
   apply_recompute_rules(reading, job);
   check_layer_lists(reading, job);

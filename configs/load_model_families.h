@@ -29,6 +29,7 @@ void read_mistral(const ModelKeys& keys);
 void read_mixtral(const ModelKeys& keys);
 void read_mpt(const ModelKeys& keys);
 void read_nemotron(const ModelKeys& keys);
+void read_nemotron_h(const ModelKeys& keys);
 void read_opt(const ModelKeys& keys);
 void read_phi3(const ModelKeys& keys);
 void read_phimoe(const ModelKeys& keys);

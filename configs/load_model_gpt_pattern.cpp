@@ -1,91 +1,87 @@
-// Megatron-LM's hybrid_override_pattern: layers of `gpt` that are attention, an MLP or experts alone.
+// Megatron-LM's hybrid_override_pattern: layers of `gpt` that are attention, an MLP, experts or Mamba-2
+// alone.
 #include <fmt/format.h>
 
-#include <utility>
-
+#include "configs/hybrid_layers.h"
 #include "configs/load_model_families.h"
 
 namespace simrun {
 namespace {
 
 constexpr const char* pattern_key = "hybrid_override_pattern";
-constexpr const char* symbols = "* is attention, - an MLP and E experts.";
+constexpr const char* further_key = "mtp_hybrid_override_pattern";
 
-// Megatron-LM's symbols (megatron/core/ssm/mamba_hybrid_layer_allocation.py, class Symbols).
-constexpr char attention_symbol = '*', mlp_symbol = '-', expert_symbol = 'E', mamba_symbol = 'M';
+// Megatron-LM's defaults: states of 128, heads of 64 in 8 groups, and as many heads as make the layer twice
+// as wide as the model (MambaMixer's expand).
+void read_gpt_mamba(const ModelKeys& keys) {
+  read_mamba({.state = "mamba_state_dim",
+              .head_dim = "mamba_head_dim",
+              .groups = "mamba_num_groups",
+              .heads = "mamba_num_heads",
+              .state_default = 128,
+              .head_dim_default = 64,
+              .groups_default = 8,
+              .width_default = 2 * keys.model.hidden_size},
+             keys);
+}
 
-class PatternReader {
- public:
-  PatternReader(std::string pattern, const ModelKeys& keys)
-      : pattern_(std::move(pattern)), keys_(keys), has_experts_(keys.model.experts.count > 0) {}
-
-  void read() {
-    ModelConfig& model = keys_.model;
-    for (std::size_t at = 0; at < pattern_.size(); ++at)
-      if (!is_symbol(at)) return;
-    if (static_cast<std::int64_t>(pattern_.size()) != model.num_layers)
-      return refused(
-          0,
-          fmt::format("{} has {} layers, num_layers is {}", pattern_key, pattern_.size(), model.num_layers),
-          fmt::format("num_layers: {}, a character for each.", pattern_.size()));
-    if (has_experts_ && pattern_.find(expert_symbol) == std::string::npos)
-      return refused(0, fmt::format("'{}': num_experts, and no layer has them", pattern_key),
-                     "E in the pattern for those layers.");
-    for (const char symbol : pattern_)
-      model.layer_contents.push_back(symbol == attention_symbol ? LayerContent::attention
-                                                                : LayerContent::mlp);
-    for (std::size_t layer = 0; has_experts_ && layer < pattern_.size(); ++layer)
-      model.experts.layers[layer] = pattern_[layer] == expert_symbol;
+void ignore_mamba(const ModelKeys& keys, bool has_layers) {
+  for (const char* key : {"mamba_state_dim", "mamba_head_dim", "mamba_num_groups", "mamba_num_heads"}) {
+    if (!has_layers && keys.section.has(key))
+      keys.reading.problem(keys.section.path_of(key), fmt::format("{}, and no layer is Mamba's", key),
+                           "M in hybrid_override_pattern for those layers.");
+    keys.section.ignore({key});
   }
+}
 
- private:
-  bool is_symbol(std::size_t at) {
-    const char symbol = pattern_[at];
-    if (symbol == expert_symbol && !has_experts_)
-      refused(at, fmt::format("'{}': layers of experts, and no num_experts", pattern_key),
-              "num_experts: 8, or - for an MLP.");
-    else if (symbol == mamba_symbol)
-      refused(at, fmt::format("'{}': Mamba layers are not modelled", pattern_key), symbols);
-    else if (symbol != attention_symbol && symbol != mlp_symbol && symbol != expert_symbol)
-      refused(at, fmt::format("'{}': '{}' is no layer", pattern_key, symbol), symbols);
-    else
-      return true;
+// Megatron-LM's mtp_hybrid_override_pattern; returns whether a layer of it is Mamba's.
+bool read_further_pattern(const ModelKeys& keys) {
+  SectionReader& section = keys.section;
+  const bool has_pattern = section.has(further_key), predicts = section.has("mtp_num_layers");
+  section.ignore({further_key});
+  if (!has_pattern) {
+    if (predicts)
+      keys.reading.problem(section.path_of("mtp_num_layers"),
+                           fmt::format("mtp_num_layers beside {}: layers that predict further tokens have a "
+                                       "pattern of their own",
+                                       pattern_key),
+                           fmt::format("{}: \"*E\", say.", further_key));
     return false;
   }
-
-  void refused(std::size_t at, std::string message, std::string hint) {
-    SourcePosition position = keys_.reading.position_of(keys_.section.path_of(pattern_key));
-    if (position.line > 0) position.column += static_cast<int>(at);
-    keys_.reading.problems.push_back({position, std::move(message), std::move(hint)});
-  }
-
-  std::string pattern_;
-  const ModelKeys& keys_;
-  bool has_experts_;
-};
-
-void refuse_beside_pattern(const ModelKeys& keys, const char* key, const char* why, const char* hint) {
-  if (keys.section.has(key))
-    keys.reading.problem(keys.section.path_of(key), fmt::format("{} beside {}: {}", key, pattern_key, why),
-                         hint);
+  if (!predicts)
+    keys.reading.problem(section.path_of(further_key), fmt::format("{}, and no mtp_num_layers", further_key),
+                         "mtp_num_layers: 1.");
+  HybridLayers layers(further_key, keys);
+  layers.read_further();
+  return layers.has_mamba();
 }
 
 }  // namespace
 
 bool read_gpt_pattern(const ModelKeys& keys) {
+  SectionReader& section = keys.section;
   if (keys.model.model_type != "gpt") return false;
-  keys.section.ignore({pattern_key});
-  if (!keys.section.has(pattern_key)) return false;
-  std::string pattern = keys.section.text(pattern_key);
-  if (pattern.empty())
-    keys.reading.problem(keys.section.path_of(pattern_key), fmt::format("'{}' names no layer", pattern_key),
-                         symbols);
-  refuse_beside_pattern(keys, "moe_layer_freq", "the pattern says which layers have experts",
-                        "E in the pattern for those layers.");
-  keys.section.ignore({"moe_layer_freq"});
-  refuse_beside_pattern(keys, "mtp_num_layers", "layers that predict further tokens are whole ones",
-                        "leave one of them out.");
-  if (!pattern.empty()) PatternReader(std::move(pattern), keys).read();
+  section.ignore({pattern_key});
+  if (!section.has(pattern_key)) {
+    if (section.has(further_key))
+      keys.reading.problem(section.path_of(further_key),
+                           fmt::format("{} without {}", further_key, pattern_key),
+                           "leave it out: a further layer is one like the last.");
+    section.ignore({further_key});
+    ignore_mamba(keys, false);
+    return false;
+  }
+  if (section.has("moe_layer_freq"))
+    keys.reading.problem(
+        section.path_of("moe_layer_freq"),
+        fmt::format("moe_layer_freq beside {}: the pattern says which layers have experts", pattern_key),
+        "E in the pattern for those layers.");
+  section.ignore({"moe_layer_freq"});
+  HybridLayers layers(pattern_key, keys);
+  layers.read();
+  const bool has_mamba = read_further_pattern(keys) || layers.has_mamba();
+  if (has_mamba) read_gpt_mamba(keys);
+  ignore_mamba(keys, has_mamba);
   return true;
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "configs/mamba_config.h"
 #include "configs/mla_config.h"
 #include "configs/model_family.h"
 #include "configs/moe_config.h"
@@ -24,7 +25,15 @@ constexpr bool is_gated(Activation activation) {
 enum class PositionEmbedding : std::uint8_t { none, learned_absolute, rope, alibi };
 
 // What a decoder's layer holds: attention and then an MLP or experts, unless it is one of a hybrid model.
-enum class LayerContent : std::uint8_t { attention_and_mlp, attention, mlp };
+enum class LayerContent : std::uint8_t { attention_and_mlp, attention, mlp, mamba };
+
+// What one layer is of those that a model has.
+struct LayerKind {
+  LayerContent content = LayerContent::attention_and_mlp;
+  bool has_experts = false;  // in place of the MLP
+  std::int64_t window = 0;   // tokens that a token attends to, itself included; 0: all before it
+  auto operator<=>(const LayerKind&) const = default;
+};
 
 // A model as values, normalised from Hugging Face's or Megatron's keys. Decoder-only transformers differ in
 // nothing else; other families say in `family` what they have besides, and leave at 0 what they have not.
@@ -68,13 +77,18 @@ struct ModelConfig {
   bool separate_gate = false;
   bool attention_sinks = false;  // a learned score per head that takes part in the softmax and has no value
   MlaConfig mla;
+  MambaConfig mamba;
   ExpertConfig experts;
   std::int64_t num_nextn_predict_layers = 0;  // further layers that predict the tokens after the next one
+  std::vector<LayerKind> further_layers;      // that each of those is made of. Empty: one like the last
   std::vector<ScopePattern> frozen;           // whose parameters are not trained
   bool causal_attention = true;               // false: a token attends to those behind it too
   ModelFamily family;
   bool operator==(const ModelConfig&) const = default;
 
+  LayerKind layer_kind(std::int64_t layer) const {
+    return {layer_content(layer), experts.in_layer(layer), attention_window(layer)};
+  }
   LayerContent layer_content(std::int64_t layer) const {
     return layer_contents.empty() ? LayerContent::attention_and_mlp
                                   : layer_contents.at(static_cast<std::size_t>(layer));

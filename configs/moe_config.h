@@ -16,7 +16,10 @@ struct ExpertConfig {
   std::vector<bool> layers;  // by layer: experts in place of the MLP. Empty: in no layer
   std::int64_t count = 0;    // routed experts of such a layer; 0: a dense model
   std::int64_t topk = 0;
-  std::int64_t ffn_hidden_size = 0;         // of each routed expert
+  std::int64_t ffn_hidden_size = 0;  // of each routed expert
+  // Routed experts work on vectors of this size, made from a token's before it is sent and turned back after
+  // its experts' sum (LatentMoE, Megatron Core's moe_latent_size); 0: on tokens as they are.
+  std::int64_t latent_size = 0;
   std::int64_t shared_ffn_hidden_size = 0;  // of all shared experts together; 0: none
   bool shared_gate = false;                 // sigmoid(y w) scales the shared expert's output (Qwen2-MoE)
   bool bias = false;                        // of both matrices of every expert

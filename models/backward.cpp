@@ -101,6 +101,17 @@ std::vector<BackwardStep> lstm_steps() {
       {Opcode::gemm, Function::none, true, false, {gates, output(0)}, {1}}};
 }
 
+// The gradients of parameters are sums over positions of what the way back computes anyway: one kernel.
+std::vector<BackwardStep> scan_steps(const Operator& op) {
+  BackwardStep step{Opcode::scan_backward, Function::none, false, false, {gradient}, {}};
+  for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+    step.reads.push_back(input(static_cast<std::uint8_t>(i)));
+    step.gradients_of.push_back(static_cast<std::uint8_t>(i));
+  }
+  step.reads.push_back(output(1));
+  return {step};
+}
+
 // One kernel writes every part.
 std::vector<BackwardStep> concatenate_steps(const Operator& op) {
   BackwardStep step{Opcode::map, Function::concatenate_backward, false, false, {gradient}, {}};
@@ -217,6 +228,7 @@ std::vector<BackwardStep> all_steps(const Graph& graph, const Operator& op) {
     case Opcode::conv: return convolution_steps(graph, op);
     case Opcode::pool: return pool_steps(op);
     case Opcode::lstm: return lstm_steps();
+    case Opcode::scan: return scan_steps(op);
     case Opcode::route: return route_steps(op);
     default: return {};
   }

@@ -39,6 +39,7 @@ struct BackwardStep {
 //   pool                    I: dx, a maximum's from the index that it kept
 //   lstm                    I: gradient of the gates' inputs, step by step backwards
 //                           W: that of the recurrent matrix, one product over all steps
+//   scan                    I: gradients of all inputs, position by position backwards
 // Values read are what the forward pass must keep (or compute again). Gradients of frozen inputs are left
 // out, and steps that nothing else needs (models/trained_parameters.h).
 std::vector<BackwardStep> backward_steps(const Graph& graph, const Operator& op);

@@ -10,6 +10,7 @@
 #include "models/graph_builder.h"
 #include "models/latent_attention.h"
 #include "models/loss.h"
+#include "models/mamba_layer.h"
 #include "models/moe_layer.h"
 
 namespace simrun {
@@ -42,6 +43,7 @@ DecoderDimensions decoder_dimensions(const Job& job, GraphBuilder& graph) {
     dims.qkv_rows = graph.dimension(
         "qkv_rows", (model.num_attention_heads + 2 * model.num_key_value_heads) * model.head_dim);
   if (model.experts.count > 0) dims.moe = moe_dimensions(job, graph);
+  if (model.mamba.on()) dims.mamba = mamba_dimensions(model.mamba, graph);
   if (model.mla.on()) dims.latent = latent_dimensions(model.mla, graph);
   return dims;
 }
@@ -129,7 +131,8 @@ class DecoderBuilder {
 
   // Multi-token prediction (DeepSeek-V3, arXiv 2412.19437, section 2.2, equations 21-23): the state of the
   // layers before and the embedding of the next token, each normalised, side by side through a product of
-  // 2 h x h and one more layer of the last one's kind. Table and output head are those of the model.
+  // 2 h x h and one more layer of the last one's kind, or those that the model says. Table and output head
+  // are those of the model.
   TensorId further_token(TensorId state, std::int32_t depth) {
     const auto layers = static_cast<std::int32_t>(model_.num_layers);
     graph_.enter_layer(layers + depth);
@@ -144,7 +147,10 @@ class DecoderBuilder {
     const TensorId weight = graph_.parameter("mtp_projection_weight", {double_hidden_, dims_.hidden});
     const TensorId x = graph_.activation("mtp_projection", rows());
     graph_.add("mtp_projection", Opcode::gemm, Function::none, {pair, weight}, {x});
-    return layer_.add(x, layers - 1);
+    if (model_.further_layers.empty()) return layer_.add(x, layers - 1);
+    TensorId y = x;
+    for (const LayerKind& kind : model_.further_layers) y = layer_.add(y, kind);
+    return y;
   }
 
   TensorId output_table() {

@@ -19,6 +19,7 @@ namespace simrun {
 //                  on each
 struct MoeDimensions {
   DimensionId experts = 0, expert_scores = 0, topk = 0, capacity = 0, expert_ffn = 0, shared_ffn = 0;
+  std::optional<DimensionId> latent = {};  // what experts have of a token; none: its hidden vector
   std::optional<DimensionId> node_rows = {}, gpu_rows = {};
   std::optional<DimensionId> mask_places = {};  // einsum: rows of all experts for a group of tokens
   bool gathers_tokens = false;                  // every rank gets all tokens (allgather)
@@ -34,6 +35,16 @@ struct LatentDimensions {
   DimensionId q_lora = 0, kv_lora = 0, kv_down = 0, qk_rope = 0, qk_dim = 0, v_dim = 0, kv_up = 0;
 };
 
+// Dimensions of Mamba-2 layers:
+//   groups     of heads that share B and C, over which tensor-parallel ranks divide the layer
+//   packed     of a group what is made from a token: z, x, B, C and dt
+//   convolved  of a group x, B and C; taps: tokens of the convolution
+//   inner      channels of a group's heads
+//   heads      of a group
+struct MambaDimensions {
+  DimensionId groups = 0, packed = 0, convolved = 0, taps = 0, inner = 0, heads = 0;
+};
+
 // Dimensions of a decoder's tensors (models/decoder.h).
 struct DecoderDimensions {
   DimensionId batch = 0, sequence = 0, hidden = 0, kv_heads = 0, group = 0, qkv = 0, qk = 0, head_dim = 0,
@@ -43,6 +54,7 @@ struct DecoderDimensions {
   std::optional<DimensionId> qkv_rows = {};
   std::optional<MoeDimensions> moe;
   std::optional<LatentDimensions> latent;
+  std::optional<MambaDimensions> mamba;
 };
 
 }  // namespace simrun

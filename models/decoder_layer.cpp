@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "models/latent_attention.h"
+#include "models/mamba_layer.h"
 #include "models/moe_layer.h"
 #include "models/up_projection.h"
 
@@ -14,16 +15,17 @@ constexpr const char* no_module = "";
 
 }  // namespace
 
-TensorId DecoderLayer::add(TensorId x, std::int32_t layer) {
-  layer_ = layer;
+TensorId DecoderLayer::add(TensorId x, const LayerKind& kind) {
+  kind_ = kind;
   const Names of_attention{"input_norm", "attention_output_norm", "attention_add"};
   const Names of_mlp{"mlp_norm", "mlp_output_norm", "mlp_add"};
   if (model_.parallel_residual) return parallel_branches(x, of_attention, of_mlp);
-  const LayerContent content = model_.layer_content(layer);
-  if (content != LayerContent::mlp) x = sublayer(x, of_attention, &DecoderLayer::attention);
+  if (kind.content == LayerContent::mamba)
+    return sublayer(x, {"mamba_norm", "mamba_output_norm", "mamba_add"}, &DecoderLayer::mamba);
+  if (kind.content != LayerContent::mlp) x = sublayer(x, of_attention, &DecoderLayer::attention);
   if (memory_)
     x = sublayer(x, {"cross_norm", "cross_output_norm", "cross_add"}, &DecoderLayer::cross_attention);
-  return content == LayerContent::attention ? x : sublayer(x, of_mlp, &DecoderLayer::feed_forward);
+  return kind.content == LayerContent::attention ? x : sublayer(x, of_mlp, &DecoderLayer::feed_forward);
 }
 
 TensorId DecoderLayer::parallel_branches(TensorId x, const Names& of_attention, const Names& of_mlp) {
@@ -174,6 +176,10 @@ std::vector<TensorId> DecoderLayer::latent_attention(TensorId y) {
   return projection("attention_projection", {context, weight}, no_module, {});
 }
 
+std::vector<TensorId> DecoderLayer::mamba(TensorId y) {
+  return projection("mamba_out", add_mamba_channels(model_, dims_, y, graph_), mamba_module, {});
+}
+
 double DecoderLayer::score_factor() const {
   if (model_.attention_scale > 0) return model_.attention_scale;
   const std::int64_t width = model_.mla.on() ? model_.mla.qk_head_dim() : model_.head_dim;
@@ -201,7 +207,7 @@ TensorId DecoderLayer::core_attention(std::vector<TensorId> inputs, std::vector<
   Operator& op = graph_.add("core_attention", Opcode::attention, flash ? Function::flash : Function::unfused,
                             std::move(inputs), std::move(outputs));
   op.module = "core_attn";
-  op.causal = {model_.causal_attention, model_.attention_window(layer_)};
+  op.causal = {model_.causal_attention, kind_.window};
   op.soft_cap = model_.attention_soft_cap;
   op.alibi = model_.position_embedding == PositionEmbedding::alibi;
   op.constants = {score_factor(), model_.attention_soft_cap};
@@ -213,7 +219,7 @@ TensorId DecoderLayer::core_attention(std::vector<TensorId> inputs, std::vector<
 }
 
 std::vector<TensorId> DecoderLayer::feed_forward(TensorId y) {
-  if (!model_.experts.in_layer(layer_)) return mlp(y);
+  if (!kind_.has_experts) return mlp(y);
   return {MoeLayer(model_, dims_, graph_).add(y)};
 }
 

@@ -22,8 +22,10 @@ class DecoderLayer {
   //   post      norm(x + attention(x)), then norm(x + mlp(x))
   //   sandwich  x + norm(attention(norm(x))), then x + norm(mlp(norm(x)))
   // Cross attention is a sublayer of the same form (not with `parallel`).
-  // `layer` selects the attention window, experts in place of the MLP, and which sublayers there are.
-  TensorId add(TensorId x, std::int32_t layer);
+  // `kind` says which sublayers there are, the attention's window, and whether experts are in the MLP's
+  // place.
+  TensorId add(TensorId x, const LayerKind& kind);
+  TensorId add(TensorId x, std::int32_t layer) { return add(x, model_.layer_kind(layer)); }
 
   // From here on every layer has cross attention to `rows` between self attention and MLP.
   struct Memory {
@@ -61,6 +63,7 @@ class DecoderLayer {
   TensorId packed_qkv(TensorId y);
   TensorId packed_qkv_of_rows(TensorId y);
   std::vector<TensorId> latent_attention(TensorId y);
+  std::vector<TensorId> mamba(TensorId y);
   // `inputs`: packed q, k, v, or each by itself; `dims` of the context.
   double score_factor() const;
   TensorId core_attention(std::vector<TensorId> inputs, std::vector<DimensionId> dims);
@@ -70,7 +73,7 @@ class DecoderLayer {
   const Training& training_;
   const DecoderDimensions& dims_;
   GraphBuilder& graph_;
-  std::int32_t layer_ = 0;
+  LayerKind kind_;
   std::optional<Memory> memory_;
   std::optional<PositionBias> position_bias_;
 };

@@ -46,6 +46,13 @@ std::vector<DimensionId> iteration_of_lstm(const Graph& graph, const Operator& o
   return dims;
 }
 
+// Of a convolution over x, B and C, what is not x are B and C, each as wide as the state.
+double state_size(const Graph& graph, const Operator& scan) {
+  const DimensionId convolved = graph.tensors[scan.inputs[1]].dims.at(1),
+                    inner = graph.tensors[scan.outputs[0]].dims.back();
+  return static_cast<double>(graph.dimensions[convolved].size - graph.dimensions[inner].size) / 2;
+}
+
 }  // namespace
 
 OperatorFlops operator_flops(const Graph& graph, const Operator& op, Extents extents) {
@@ -63,6 +70,12 @@ OperatorFlops operator_flops(const Graph& graph, const Operator& op, Extents ext
   if (op.opcode == Opcode::lstm) {
     const double once = 2 * product(graph, iteration_of_lstm(graph, op), extents);
     return {once, is_data(graph, op) ? 0 : once, graph.tensors[op.inputs[1]].frozen ? 0 : once};
+  }
+  if (op.opcode == Opcode::scan) {
+    const double channels = product(graph, graph.tensors[op.outputs[0]].dims, extents);
+    const double forward = scan_operations * channels * state_size(graph, op);
+    const bool differentiated = !graph.tensors[op.inputs[0]].frozen || !graph.tensors[op.inputs[1]].frozen;
+    return {forward, differentiated ? 2 * forward : 0, 0};
   }
   if (op.opcode == Opcode::attention) {
     const double context = product(graph, graph.tensors[op.outputs[0]].dims, extents);

@@ -10,13 +10,17 @@ namespace simrun {
 // under a sliding window, s x min(s, window), since the model has no other scores. Experts count the rows
 // that are routed to them, batch x sequence x topk, whatever their capacity. What is frozen has no backward
 // products: neither a weight's gradient nor that of a value before which nothing is trained. A convolution
-// counts every position of its kernel, padding included.
+// counts every position of its kernel, padding included. A Mamba-2 layer's scan counts scan_operations per
+// token, channel and element of the state forward, twice that backward.
 struct OperatorFlops {
   double forward = 0;
   double backward_input = 0;
   double backward_weight = 0;
   double total() const { return forward + backward_input + backward_weight; }
 };
+
+// Megatron-LM's count (training/training.py, mamba_layer_flops); the convolution is not in it.
+constexpr double scan_operations = 7;
 
 enum class Extents : bool { unpadded, padded };
 

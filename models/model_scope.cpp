@@ -11,7 +11,7 @@ namespace simrun {
 namespace {
 
 // The part of a layer that an operator with such a dimension belongs to; the first that it has counts.
-constexpr std::array<std::pair<const char*, const char*>, 13> part_of_dimension{{{"experts", "moe"},
+constexpr std::array<std::pair<const char*, const char*>, 14> part_of_dimension{{{"experts", "moe"},
                                                                                  {"expert_ffn", "moe"},
                                                                                  {"expert_scores", "moe"},
                                                                                  {"capacity", "moe"},
@@ -23,7 +23,8 @@ constexpr std::array<std::pair<const char*, const char*>, 13> part_of_dimension{
                                                                                  {"qkv_rows", "attention"},
                                                                                  {"q_lora", "attention"},
                                                                                  {"kv_lora", "attention"},
-                                                                                 {"ffn", "mlp"}}};
+                                                                                 {"ffn", "mlp"},
+                                                                                 {"mamba_groups", "mamba"}}};
 
 std::string part_of(const Graph& graph, const Operator& op) {
   if (op.layer < 0) return op.after_layers ? "head" : "embedding";

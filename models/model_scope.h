@@ -13,6 +13,7 @@ namespace simrun {
 //   embedding  before the first layer        head  behind the last
 //   attention  of a layer, with heads        mlp   of a layer, with a feed-forward dimension
 //   moe        of a layer, with experts
+//   mamba      of a layer, with groups of Mamba heads
 //   vision_tower, multi_modal_projector, language_model
 //              of a vision-language model, wherever they lie
 bool holds(const ScopePattern& scope, const Graph& graph, const Operator& op);

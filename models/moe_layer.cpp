@@ -34,6 +34,7 @@ MoeDimensions moe_dimensions(const Job& job, GraphBuilder& graph) {
   dims.topk = graph.dimension("topk", experts.topk);
   dims.capacity = rows("capacity", job, static_cast<double>(experts.topk), graph);
   dims.expert_ffn = graph.dimension("expert_ffn", experts.ffn_hidden_size);
+  if (experts.latent_size > 0) dims.latent = graph.dimension("moe_latent", experts.latent_size);
   if (experts.shared_ffn_hidden_size > 0)
     dims.shared_ffn = graph.dimension("shared_ffn", experts.shared_ffn_hidden_size);
   dims.has_capacity = job.moe.capacity_factor > 0;
@@ -56,7 +57,7 @@ MoeDimensions moe_dimensions(const Job& job, GraphBuilder& graph) {
 TensorId MoeLayer::add(TensorId y) {
   Routing routing = route(y);
   if (moe_.mask_places) add_masks(routing);
-  const TensorId sum = routed(y, routing);
+  const TensorId sum = moe_.latent ? from_latent(routed(to_latent(y), routing)) : routed(y, routing);
   if (experts_.shared_ffn_hidden_size == 0) return sum;
   const TensorId of_shared = shared(y);
   const TensorId total = graph_.activation("moe_add", {dims_.batch, dims_.sequence, dims_.hidden});
@@ -108,6 +109,22 @@ void MoeLayer::add_masks(Routing& routing) {
   op.inner_module = router_module;
 }
 
+// A token's vector before it is sent, and the sum of its experts' rows (Megatron Core, moe_layer.py:
+// fc1_latent_proj and fc2_latent_proj). Every tensor-parallel rank has them whole.
+TensorId MoeLayer::to_latent(TensorId y) {
+  const TensorId weight = graph_.parameter("latent_fc1_weight", {dims_.hidden, *moe_.latent});
+  const TensorId z = graph_.activation("latent_fc1", {dims_.batch, dims_.sequence, *moe_.latent});
+  graph_.add("latent_fc1", Opcode::gemm, Function::none, {y, weight}, {z}).module = module;
+  return z;
+}
+
+TensorId MoeLayer::from_latent(TensorId sum) {
+  const TensorId weight = graph_.parameter("latent_fc2_weight", {*moe_.latent, dims_.hidden});
+  const TensorId z = graph_.activation("latent_fc2", {dims_.batch, dims_.sequence, dims_.hidden});
+  graph_.add("latent_fc2", Opcode::gemm, Function::none, {sum, weight}, {z}).module = module;
+  return z;
+}
+
 TensorId MoeLayer::routed(TensorId y, const Routing& routing) {
   const std::vector<DimensionId> rows{moe_.experts, moe_.capacity};
   const TensorId dispatched = dispatch(y, routing);
@@ -119,16 +136,16 @@ TensorId MoeLayer::routed(TensorId y, const Routing& routing) {
                                                 .activation_module = activation_module,
                                                 .rows = rows,
                                                 .experts = {moe_.experts},
-                                                .hidden = dims_.hidden,
+                                                .hidden = row_,
                                                 .gate = dims_.gate,
                                                 .ffn = moe_.expert_ffn,
                                                 .function = model_.activation,
                                                 .bias = experts_.bias},
                                                dispatched, graph_);
   std::vector<TensorId> operands{
-      activated, graph_.parameter("expert_fc2_weight", {moe_.experts, moe_.expert_ffn, dims_.hidden})};
-  if (experts_.bias) operands.push_back(graph_.parameter("expert_fc2_bias", {moe_.experts, dims_.hidden}));
-  const TensorId expert_out = graph_.activation("expert_fc2", {moe_.experts, moe_.capacity, dims_.hidden});
+      activated, graph_.parameter("expert_fc2_weight", {moe_.experts, moe_.expert_ffn, row_})};
+  if (experts_.bias) operands.push_back(graph_.parameter("expert_fc2_bias", {moe_.experts, row_}));
+  const TensorId expert_out = graph_.activation("expert_fc2", {moe_.experts, moe_.capacity, row_});
   graph_.add("expert_fc2", Opcode::gemm, Function::none, std::move(operands), {expert_out}).module = module;
 
   return combine(expert_out, routing);
@@ -158,7 +175,7 @@ TensorId MoeLayer::dispatch(TensorId y, const Routing& routing) {
   std::vector<TensorId> inputs{y, routing.indices};
   if (routing.dispatch_mask) inputs.push_back(*routing.dispatch_mask);
   for (const Hop& hop : hops()) {
-    const TensorId out = graph_.activation(hop.dispatch, {moe_.experts, hop.rows, dims_.hidden});
+    const TensorId out = graph_.activation(hop.dispatch, {moe_.experts, hop.rows, row_});
     const bool first = from.size() > 1;
     Operator& op = graph_.add(hop.dispatch, Opcode::gather, Function::dispatch, std::move(inputs), {out});
     describe(op, {from, hop.rows});
@@ -175,9 +192,8 @@ TensorId MoeLayer::combine(TensorId expert_out, const Routing& routing) {
   TensorId rows = expert_out;
   for (std::size_t h = hops.size(); h-- > 0;) {
     const bool last = h == 0;
-    const TensorId out =
-        last ? graph_.activation(hops[h].combine, {dims_.batch, dims_.sequence, dims_.hidden})
-             : graph_.activation(hops[h].combine, {moe_.experts, hops[h - 1].rows, dims_.hidden});
+    const TensorId out = last ? graph_.activation(hops[h].combine, {dims_.batch, dims_.sequence, row_})
+                              : graph_.activation(hops[h].combine, {moe_.experts, hops[h - 1].rows, row_});
     std::vector<TensorId> inputs{rows};
     if (last)
       inputs.insert(inputs.end(), {routing.combine_mask.value_or(routing.probabilities), routing.indices});

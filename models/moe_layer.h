@@ -28,11 +28,18 @@ MoeDimensions moe_dimensions(const Job& job, GraphBuilder& graph);
 // With the dispatcher einsum dispatch and combine are products with masks (GShard, arXiv 2006.16668, appendix
 // A), which route's choices make:
 //   dispatch_masks    combine_mask and dispatch_mask [batch, sequence, mask_places]
+// With a latent_size what is sent, and what experts work on, is latent_fc1 of a token; latent_fc2 turns their
+// sum back into a hidden vector. Router and shared experts read the token itself.
 //   shared_*   the shared experts, an MLP of every token, and moe_add, their sum with the routed ones
 class MoeLayer {
  public:
   MoeLayer(const ModelConfig& model, const DecoderDimensions& dims, GraphBuilder& graph)
-      : model_(model), experts_(model.experts), dims_(dims), moe_(*dims.moe), graph_(graph) {}
+      : model_(model),
+        experts_(model.experts),
+        dims_(dims),
+        moe_(*dims.moe),
+        row_(moe_.latent.value_or(dims.hidden)),
+        graph_(graph) {}
 
   // [batch, sequence, hidden] in and out.
   TensorId add(TensorId y);
@@ -44,6 +51,8 @@ class MoeLayer {
   };
   Routing route(TensorId y);
   void add_masks(Routing& routing);
+  TensorId to_latent(TensorId y);
+  TensorId from_latent(TensorId sum);
   TensorId routed(TensorId y, const Routing& routing);
   // One exchange to the experts and back: the operators before and behind it, and what it exchanges.
   struct Hop {
@@ -62,6 +71,7 @@ class MoeLayer {
   const ExpertConfig& experts_;
   const DecoderDimensions& dims_;
   const MoeDimensions& moe_;
+  const DimensionId row_;  // what experts have of a token
   GraphBuilder& graph_;
 };
 

@@ -39,8 +39,10 @@ enum class Opcode : std::uint8_t {
   lstm_backward,
   push,  // gradients of workers to parameter servers, where they are summed
   pull,  // weights from them
+  scan,  // of a Mamba-2 layer
+  scan_backward,
 };
-constexpr int opcode_count = static_cast<int>(Opcode::pull) + 1;
+constexpr int opcode_count = static_cast<int>(Opcode::scan_backward) + 1;
 constexpr bool has_servers(Opcode opcode) { return opcode == Opcode::push || opcode == Opcode::pull; }
 constexpr bool is_communication(Opcode opcode) {
   return (opcode >= Opcode::send && opcode <= Opcode::broadcast) || has_servers(opcode);

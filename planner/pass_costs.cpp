@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
-#include <tuple>
 #include <utility>
 
 #include "configs/node_groups.h"
@@ -14,34 +13,28 @@ namespace {
 
 constexpr std::int64_t layers_of_kind = 2;  // the second has a neighbour like itself in front of it
 
-// Layers are of one kind if they have experts or not, attend equally far and hold the same.
-using Kind = std::tuple<bool, std::int64_t, LayerContent>;
-Kind kind_of(const ModelConfig& model, std::int64_t layer) {
-  return {model.experts.in_layer(layer), model.attention_window(layer), model.layer_content(layer)};
-}
-
-std::vector<Kind> kinds_of(const ModelConfig& model) {
-  std::vector<Kind> kinds;
+std::vector<LayerKind> kinds_of(const ModelConfig& model) {
+  std::vector<LayerKind> kinds;
   for (std::int64_t layer = 0; layer < model.num_layers; ++layer)
-    if (std::ranges::find(kinds, kind_of(model, layer)) == kinds.end())
-      kinds.push_back(kind_of(model, layer));
+    if (std::ranges::find(kinds, model.layer_kind(layer)) == kinds.end())
+      kinds.push_back(model.layer_kind(layer));
   return kinds;
 }
 
 // Two layers of each kind on the first stage, and the model's last one on each of the others, of which only
 // what lies behind it counts.
 void shrink(ModelConfig& model, std::int64_t stages) {
-  std::vector<Kind> layers;
-  for (const Kind& kind : kinds_of(model)) layers.insert(layers.end(), layers_of_kind, kind);
+  std::vector<LayerKind> layers;
+  for (const LayerKind& kind : kinds_of(model)) layers.insert(layers.end(), layers_of_kind, kind);
   const auto others = static_cast<std::size_t>(std::max<std::int64_t>(stages - 1, 1));
-  layers.insert(layers.end(), others, kind_of(model, model.num_layers - 1));
+  layers.insert(layers.end(), others, model.layer_kind(model.num_layers - 1));
   const bool lists_experts = !model.experts.layers.empty(), lists_windows = !model.attention_windows.empty(),
              lists_contents = !model.layer_contents.empty();
   model.num_layers = static_cast<std::int64_t>(layers.size());
   model.experts.layers.clear();
   model.attention_windows.clear();
   model.layer_contents.clear();
-  for (const auto& [has_experts, window, content] : layers) {
+  for (const auto& [content, has_experts, window] : layers) {
     if (lists_experts) model.experts.layers.push_back(has_experts);
     if (lists_windows) model.attention_windows.push_back(window);
     if (lists_contents) model.layer_contents.push_back(content);
@@ -151,12 +144,12 @@ PassCosts PassProbes::costs(const Job& job, const Candidate& candidate) {
   const std::array<std::vector<PartCost>, 2> parts = {probe.parts(0), probe.parts(1)};
   const auto& [first, last] = parts;
   PassCosts costs;
-  const std::vector<Kind> kinds = kinds_of(job.model);
+  const std::vector<LayerKind> kinds = kinds_of(job.model);
   for (std::size_t kind = 0; kind < kinds.size(); ++kind)
     costs.kinds.push_back(first[(kind + 1) * layers_of_kind - 1]);
   for (std::int64_t layer = 0; layer < job.model.num_layers; ++layer)
     costs.kind_of.push_back(
-        static_cast<std::size_t>(std::ranges::find(kinds, kind_of(job.model, layer)) - kinds.begin()));
+        static_cast<std::size_t>(std::ranges::find(kinds, job.model.layer_kind(layer)) - kinds.begin()));
   costs.embedding = first.back();
   costs.loss = last.back();
   probe.set_tied(costs);

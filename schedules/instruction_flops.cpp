@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "models/flops.h"
 #include "schedules/extent_tables.h"
 
 namespace simrun {
@@ -76,7 +77,23 @@ double lstm_flops(const Plan& plan, const Instruction& instruction) {
          static_cast<double>(plan.buffers[instruction.inputs[1]].dims.back().extent);
 }
 
+// As models/flops.h has it; the gradient, or the gated channels, and the convolution's weight.
+double scan_flops(const Plan& plan, const Instruction& instruction) {
+  const bool backward = instruction.opcode == Opcode::scan_backward;
+  const ScanOperands of = scan_operands(instruction);
+  const Buffer &channels = plan.buffers[of.channels], &weight = plan.buffers[of.weight];
+  const std::int64_t state = (weight.dims.at(1).extent - channels.dims.back().extent) / 2;
+  return (backward ? 2 : 1) * scan_operations * static_cast<double>(channels.elements()) *
+         static_cast<double>(state);
+}
+
 }  // namespace
+
+ScanOperands scan_operands(const Instruction& instruction) {
+  if (instruction.opcode == Opcode::scan)
+    return {instruction.outputs.at(0), instruction.inputs.at(0), instruction.inputs.at(1)};
+  return {instruction.inputs.at(0), instruction.inputs.at(1), instruction.inputs.at(2)};
+}
 
 ConvolutionOperands convolution_operands(const Instruction& instruction) {
   const std::vector<Index>& in = instruction.inputs;
@@ -123,6 +140,8 @@ static double whole_flops(const Plan& plan, const Instruction& instruction) {
     case Opcode::conv: return convolution_flops(plan, instruction);
     case Opcode::lstm:
     case Opcode::lstm_backward: return lstm_flops(plan, instruction);
+    case Opcode::scan:
+    case Opcode::scan_backward: return scan_flops(plan, instruction);
     case Opcode::gather:
     case Opcode::scatter: return mask_flops(plan, instruction);
     default: return 0;

@@ -14,6 +14,13 @@ struct ConvolutionOperands {
 };
 ConvolutionOperands convolution_operands(const Instruction& instruction);
 
+// Of a SCAN or its gradient: the gated channels (or their gradient), what is made from the tokens, and the
+// convolution's weight [groups, convolved, taps].
+struct ScanOperands {
+  Index channels = no_index, packed = no_index, weight = no_index;
+};
+ScanOperands scan_operands(const Instruction& instruction);
+
 // The products of a dispatch or combine with masks, or of its gradients: `groups` times
 // [tokens, places] x [places, hidden], or two of them transposed.
 struct MaskProducts {

@@ -87,11 +87,15 @@ std::vector<LayoutRule> strategy_rules(const Job& job) {
       rules.push_back({scope, "kv_heads", {"tp"}});
       rules.push_back({scope, "kv_heads", {"cp_inner"}});
     }
-  const std::vector<LayoutRule> everywhere{{"", "experts", {"ep"}},    {"", "expert_ffn", {"etp"}},
-                                           {"", "capacity", {"edp"}},  {"", "batch", {"dp"}},
-                                           {"", "sequence", {"cp"}},   {"", "kv_heads", {"tp"}},
-                                           {"", "qkv_rows", {"tp"}},   {"", "ffn", {"tp"}},
-                                           {"", "shared_ffn", {"tp"}}, {"", "vocab", {"tp"}}};
+  if (job.parallelism.context_a2a_size > 1) {
+    rules.push_back({"mamba_scan", "mamba_groups", {"tp"}});
+    rules.push_back({"mamba_scan", "mamba_groups", {"cp_inner"}});
+  }
+  const std::vector<LayoutRule> everywhere{
+      {"", "experts", {"ep"}},  {"", "expert_ffn", {"etp"}}, {"", "capacity", {"edp"}},
+      {"", "batch", {"dp"}},    {"", "sequence", {"cp"}},    {"", "kv_heads", {"tp"}},
+      {"", "qkv_rows", {"tp"}}, {"", "ffn", {"tp"}},         {"", "shared_ffn", {"tp"}},
+      {"", "vocab", {"tp"}},    {"", "mamba_groups", {"tp"}}};
   rules.insert(rules.end(), everywhere.begin(), everywhere.end());
   if (job.parallelism.sequence_parallel) rules.push_back({"", "sequence", {"tp"}});
   if (job.moe.token_dispatcher == TokenDispatcher::deepep) add_dispatch_rules(rules);

@@ -38,6 +38,8 @@ const char* to_string(Opcode opcode) {
       "lstm_backward",
       "push",
       "pull",
+      "scan",
+      "scan_backward",
   };
   return names[static_cast<std::size_t>(opcode)];
 }

@@ -12,7 +12,7 @@ namespace {
 
 // The enums' numbers are the file format: these fail when a C++ enumerator is added in the middle or not
 // added to plan.proto.
-static_assert(static_cast<int>(Opcode::lstm_backward) == proto::OPCODE_LSTM_BACKWARD &&
+static_assert(static_cast<int>(Opcode::scan_backward) == proto::OPCODE_SCAN_BACKWARD &&
               opcode_count == proto::Opcode_ARRAYSIZE);
 static_assert(static_cast<int>(Function::gated_gelu_backward) == proto::FUNCTION_GATED_GELU_BACKWARD &&
               function_count == proto::Function_ARRAYSIZE);

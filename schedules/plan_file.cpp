@@ -184,6 +184,14 @@ bool is_new_in_version_19(const Plan& plan) {
 // What a step costs the host once.
 bool is_new_in_version_20(const Plan& plan) { return plan.framework.kernels.host_step_s != 0; }
 
+// Mamba-2 layers; what their kernels reach is in the plan of any model.
+bool is_new_in_version_21(const Plan& plan) {
+  return std::ranges::any_of(plan.segments, [](const Segment& segment) {
+    return std::ranges::any_of(segment.instructions,
+                               [](const Instruction& what) { return what.opcode >= Opcode::scan; });
+  });
+}
+
 // Readers of version 1 would take the cluster for a non-blocking one with a NIC per GPU; those of version 2
 // know no overlapped passes and would take a sliding window for full attention; those of versions 3
 // to 6 would misread what is_new_in_version_4() to _7() name, those of version 7 would price another
@@ -193,8 +201,10 @@ bool is_new_in_version_20(const Plan& plan) { return plan.framework.kernels.host
 // of version 13 PyTorch's norms for as fast as memory, those of version 14 would hold other memory, those of
 // version 15 hold masks on every stage, add biases and copy shards for nothing, or slow every GPU, those of
 // version 16 have fp8 at its peak's share, those of version 17 tensor-parallel ranks send parts, those of
-// version 18 hold all logits at once and route for nothing, and those of version 19 begin steps at once.
+// version 18 hold all logits at once and route for nothing, those of version 19 begin steps at once, and
+// those of version 20 know no scan.
 std::uint64_t version_needed(const Plan& plan) {
+  if (is_new_in_version_21(plan)) return 21;
   if (is_new_in_version_20(plan)) return 20;
   if (is_new_in_version_19(plan)) return 19;
   if (is_new_in_version_18(plan)) return 18;

@@ -33,6 +33,7 @@ void encode_kernels(const FrameworkKernels& kernels, proto::Framework_Kernels& o
   out.set_broadcast_operations_fp32(kernels.broadcast_operations_fp32);
   out.set_broadcast_sum(kernels.broadcast_sum);
   if (kernels.batched_gemm_efficiency != 1) out.set_batched_gemm_efficiency(kernels.batched_gemm_efficiency);
+  if (kernels.scan_efficiency != 1) out.set_scan_efficiency(kernels.scan_efficiency);
   if (kernels.norm_efficiency != 1) out.set_norm_efficiency(kernels.norm_efficiency);
   out.set_optimizer_bytes(kernels.optimizer_bytes);
   out.set_copies_gathered_shards(kernels.copies_gathered_shards);
@@ -57,6 +58,8 @@ FrameworkKernels decode_kernels(const proto::Framework_Kernels& in) {
   if (batched < 0 || batched > 1) throw MalformedPlan("a framework's batched products have no efficiency");
   const double norm = finite(in.norm_efficiency(), "efficiency of norms");
   if (norm < 0 || norm > 1) throw MalformedPlan("a framework's norms have no efficiency");
+  const double scan = finite(in.scan_efficiency(), "efficiency of scans");
+  if (scan < 0 || scan > 1) throw MalformedPlan("a framework's scans have no efficiency");
   return {.host_dispatch_s = finite(in.host_dispatch_s(), "host dispatch"),
           .host_step_s = finite(in.host_step_s(), "host step"),
           .routing_operators = in.routing_operators(),
@@ -80,6 +83,7 @@ FrameworkKernels decode_kernels(const proto::Framework_Kernels& in) {
           .broadcast_sum = finite(in.broadcast_sum(), "broadcast sum"),
           .norm_efficiency = norm == 0 ? 1 : norm,
           .batched_gemm_efficiency = batched == 0 ? 1 : batched,
+          .scan_efficiency = scan == 0 ? 1 : scan,
           .optimizer_bytes = finite(in.optimizer_bytes(), "optimizer bytes"),
           .copies_gathered_shards = in.copies_gathered_shards(),
           .compute_slowdown = slowdown == 0 ? 1 : slowdown,

@@ -13,6 +13,7 @@
 #include "sim/measured_cost.h"
 #include "sim/offload_cost.h"
 #include "sim/row_kernels.h"
+#include "sim/scan_cost.h"
 
 namespace simrun {
 
@@ -134,6 +135,8 @@ KernelWork kernel_work(const Plan& plan, const Instruction& instruction) {
     case Opcode::conv: return convolution_work(plan, instruction);
     case Opcode::lstm:
     case Opcode::lstm_backward: return lstm_work(plan, instruction);
+    case Opcode::scan:
+    case Opcode::scan_backward: return scan_work(plan, instruction);
     case Opcode::gather: return {0, gather_bytes(plan, instruction)};
     case Opcode::scatter: return {0, scatter_bytes(plan, instruction)};
     default: break;
@@ -162,6 +165,8 @@ Picoseconds kernel_time(const Plan& plan, const Instruction& instruction) {
     case Opcode::conv: return to_picoseconds(convolution_seconds(plan, instruction));
     case Opcode::lstm:
     case Opcode::lstm_backward: return to_picoseconds(lstm_seconds(plan, instruction));
+    case Opcode::scan:
+    case Opcode::scan_backward: return to_picoseconds(scan_seconds(plan, instruction));
     default: break;
   }
   double seconds = 0;
@@ -181,6 +186,8 @@ std::int64_t kernel_launches(const Plan& plan, const Instruction& instruction) {
     case Opcode::gemm: return 1 + static_cast<std::int64_t>(kernels_behind_product(plan, instruction).size());
     case Opcode::attention:
     case Opcode::attention_backward: return attention_launches(plan, instruction);
+    case Opcode::scan:
+    case Opcode::scan_backward: return scan_launches(plan, instruction);
     default: break;
   }
   const FrameworkKernels& framework = plan.framework.kernels;

@@ -19,7 +19,9 @@ double power_of(const Plan& plan, const Instruction& instruction) {
     case Opcode::gemm:
     case Opcode::conv:
     case Opcode::lstm:
-    case Opcode::lstm_backward: return 1;
+    case Opcode::lstm_backward:
+    case Opcode::scan:
+    case Opcode::scan_backward: return 1;
     case Opcode::attention:
     case Opcode::attention_backward:
       return instruction.function == Function::unfused || generation == 0

@@ -46,6 +46,10 @@ double score_width(const ModelConfig& model) {
   return heads * static_cast<double>(model.head_dim);
 }
 
+bool attends(LayerContent content) {
+  return content == LayerContent::attention || content == LayerContent::attention_and_mlp;
+}
+
 bool has_window(const Job& job, std::int64_t layer) {
   const std::int64_t window = job.model.attention_window(layer);
   return window > 0 && window < job.training.seq_length;
@@ -57,7 +61,7 @@ double half_of_scores(const Job& job) {
   const auto s = static_cast<double>(job.training.seq_length);
   double keys = 0;
   for (std::int64_t layer = 0; layer < job.model.num_layers; ++layer)
-    if (!has_window(job, layer) && job.model.layer_content(layer) != LayerContent::mlp) keys += s;
+    if (!has_window(job, layer) && attends(job.model.layer_content(layer))) keys += s;
   return 6 * keys * score_width(job.model) * s * static_cast<double>(job.training.global_batch_size);
 }
 

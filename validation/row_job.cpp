@@ -145,6 +145,12 @@ void refuse_other_memory(RowJob& made, KnownPresets& presets) {
                   static_cast<double>(gpu.memory_bytes) / 0x1p30));
 }
 
+// Of a hybrid whose layers no preset has, nobody knows which are Mamba's.
+void refuse_unknown_hybrid(RowJob& made) {
+  if (made.facts.contains("mamba") && !made.facts.contains("hybrid"))
+    made.facts.emplace("unsupported", "Mamba layers of an unknown pattern");
+}
+
 // Nobody need know what was assumed of sequence parallelism without tensor parallelism, and of a pipeline or
 // of experts that there are not.
 void forget_idle_assumptions(RowJob& made) {
@@ -274,6 +280,7 @@ RowJob job_of_row(const MeasuredRow& row, const RowRules& rules, KnownPresets& p
     made.facts.emplace("flops", formula);
   assume_flops(made);
   take_from_preset(made, presets);
+  refuse_unknown_hybrid(made);
   refuse_other_memory(made, presets);
   name_what_is_unknown(made);
   made.shards_to_fit = guess.shards;

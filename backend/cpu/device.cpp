@@ -96,6 +96,8 @@ class CpuDevice final : public Device {
       case Opcode::pool_backward: return cpu::run_pool_backward<Real>(call);
       case Opcode::lstm: return cpu::run_lstm<Real>(call);
       case Opcode::lstm_backward: return cpu::run_lstm_backward<Real>(call);
+      case Opcode::scan: return cpu::run_scan<Real>(call);
+      case Opcode::scan_backward: return cpu::run_scan_backward<Real>(call);
       default: return;  // refused before anything runs
     }
   }

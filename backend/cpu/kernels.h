@@ -91,6 +91,10 @@ void run_lstm_backward(const KernelCall& call);
 template <class Real>
 void run_recurrent_weight_gradient(const KernelCall& call);  // GEMM of an LSTM
 template <class Real>
+void run_scan(const KernelCall& call);
+template <class Real>
+void run_scan_backward(const KernelCall& call);
+template <class Real>
 void run_content_attention(const KernelCall& call);  // ATTENTION over values that are no heads'
 template <class Real>
 void run_content_attention_backward(const KernelCall& call);
@@ -133,6 +137,11 @@ inline std::int64_t true_columns(const KernelCall& call, const Argument& argumen
 inline bool has_content_values(const KernelCall& call, std::size_t queries) {
   return call.inputs.size() > queries + 2 && call.inputs[queries + 2].part.size() == 3 &&
          call.inputs[queries].part.size() == 5;
+}
+
+template <class Real>
+Real sigmoid(Real x) {
+  return 1 / (1 + std::exp(-x));
 }
 
 // Whether an output is added to.

@@ -41,11 +41,6 @@ Eigen::Map<Matrix<Real>> weights_of(const CellSizes& s, const Argument& weight) 
   return {reals<Real>(weight), 4 * s.cells, s.hidden};
 }
 
-template <class Real>
-Real sigmoid(Real x) {
-  return 1 / (1 + std::exp(-x));
-}
-
 // One cell of one sample: what its gates let through. `gate`: the four, `cells` apart.
 template <class Real>
 Real open_gates(Real* gate, std::int64_t cells, Real before) {

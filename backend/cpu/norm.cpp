@@ -48,8 +48,9 @@ void run_norm(const KernelCall& call) {
   const std::int64_t n = last_extent(x), rows = rows_of(x), kept = last_extent(call.outputs[1]);
   const std::int64_t qkv = of_heads ? part_named(call, x, "qkv").extent : 1;
   const Real* bias = call.inputs.size() > 2 ? reals<Real>(call.inputs[2]) : nullptr;
+  const std::int64_t weights = of_heads ? 1 : rows_of(call.inputs[1]);
   for (std::int64_t at = 0; at < rows; ++at) {
-    const std::int64_t weight = of_heads ? weight_row(at, qkv) : 0;
+    const std::int64_t weight = of_heads ? weight_row(at, qkv) : at % weights;
     typename Math<Real>::NormRow row{reals<Real>(x) + at * n,
                                      reals<Real>(call.inputs[1]) + std::max<std::int64_t>(weight, 0) * n, n,
                                      centred};
@@ -74,11 +75,12 @@ void run_norm_backward(const KernelCall& call) {
   const bool of_heads = call.what.function == Function::qk_norm;
   const std::int64_t n = last_extent(x), rows = rows_of(x), kept = last_extent(call.inputs[3]);
   const std::int64_t qkv = of_heads ? part_named(call, x, "qkv").extent : 1;
+  const std::int64_t weights = of_heads ? 1 : rows_of(call.inputs[2]);
   NormGradients<Real> to(call, x);
   for (std::int64_t at = 0; at < rows; ++at) {
     const Real* dy = reals<Real>(call.inputs[0]) + at * n;
     Real* dx = to.of_row(at, n);
-    const std::int64_t weight = of_heads ? weight_row(at, qkv) : 0;
+    const std::int64_t weight = of_heads ? weight_row(at, qkv) : at % weights;
     if (weight < 0) {
       std::copy_n(dy, n, dx);
       continue;

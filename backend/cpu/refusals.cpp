@@ -242,6 +242,8 @@ std::string cpu_refusal(const Plan& plan, const Instruction& what) {
     case Opcode::pool_backward:
     case Opcode::lstm:
     case Opcode::lstm_backward:
+    case Opcode::scan:
+    case Opcode::scan_backward:
     case Opcode::free:
     case Opcode::route_backward:
     case Opcode::cross_entropy:

@@ -12,6 +12,7 @@ std::string with_pattern(const std::string& pattern, const std::string& more = "
   return edited(small_job, "num_layers: 8", "num_layers: 4\n  hybrid_override_pattern: " + pattern + more);
 }
 
+const std::string four_ranks = "tensor_model_parallel_size: 4";
 const std::string four_experts = "\n  num_experts: 4";
 
 }  // namespace
@@ -30,10 +31,9 @@ TEST_CASE("a pattern says of every layer whether it is attention, an MLP or expe
 TEST_CASE("a pattern's mistake has its own column") {
   const auto problem = [](const std::string& text) { return problems_of(text).at(0); };
   const int column = problem(with_pattern("\"x*-*\"")).position.column;
-  const Diagnostic mamba = problem(with_pattern("\"*-M-\""));
-  CHECK(mamba.message == "'hybrid_override_pattern': Mamba layers are not modelled");
-  CHECK(mamba.position.column == column + 2);
-  CHECK(problem(with_pattern("\"*-*x\"")).message == "'hybrid_override_pattern': 'x' is no layer");
+  const Diagnostic last = problem(with_pattern("\"*-*x\""));
+  CHECK(last.message == "'hybrid_override_pattern': 'x' is no layer");
+  CHECK(last.position.column == column + 3);
   CHECK(problem(with_pattern("\"*-*E\"")).message ==
         "'hybrid_override_pattern': layers of experts, and no num_experts");
   CHECK(problem(with_pattern("\"*-*-\"", four_experts)).message ==
@@ -42,8 +42,82 @@ TEST_CASE("a pattern's mistake has its own column") {
   CHECK(problem(with_pattern("\"*-*\"")).message == "hybrid_override_pattern has 3 layers, num_layers is 4");
   CHECK(problem(with_pattern("\"*E*E\"", four_experts + "\n  moe_layer_freq: 2")).message ==
         "moe_layer_freq beside hybrid_override_pattern: the pattern says which layers have experts");
-  CHECK(problem(with_pattern("\"*-*-\"", "\n  mtp_num_layers: 1")).message ==
-        "mtp_num_layers beside hybrid_override_pattern: layers that predict further tokens are whole ones");
+}
+
+TEST_CASE("layers of a hybrid that predict further tokens have a pattern of their own") {
+  const std::string further = "\n  mtp_num_layers: 1", pattern = "\n  mtp_hybrid_override_pattern: \"*E\"";
+  const ModelConfig model = load(with_pattern("\"*E*-\"", four_experts + further + pattern)).model;
+  CHECK(model.further_layers == std::vector<LayerKind>{{LayerContent::attention}, {LayerContent::mlp, true}});
+  CHECK(model.layer_contents.size() == 4);
+  CHECK(problems_of(with_pattern("\"*-*-\"", further)).at(0).message ==
+        "mtp_num_layers beside hybrid_override_pattern: layers that predict further tokens have a pattern of "
+        "their own");
+  CHECK(problems_of(with_pattern("\"*E*-\"", four_experts + pattern)).at(0).message ==
+        "mtp_hybrid_override_pattern, and no mtp_num_layers");
+  CHECK(problems_of(edited(small_job, "num_layers: 8", "num_layers: 8" + further + pattern)).at(0).message ==
+        "mtp_hybrid_override_pattern without hybrid_override_pattern");
+}
+
+TEST_CASE("Mamba layers have Megatron-LM's sizes where the job does not say theirs") {
+  const ModelConfig model = load(with_pattern("\"*-M-\"")).model;
+  CHECK(model.layer_contents[2] == LayerContent::mamba);
+  CHECK(model.mamba.state_dim == 128);
+  CHECK(model.mamba.head_dim == 64);
+  CHECK(model.mamba.num_groups == 8);
+  CHECK(model.mamba.inner_size() == 2 * model.hidden_size);
+  const std::string sizes =
+      "\n  mamba_num_heads: 6\n  mamba_head_dim: 10\n  mamba_state_dim: 7\n  mamba_num_groups: 2";
+  const ModelConfig own =
+      load(edited(with_pattern("\"*-M-\"", sizes), four_ranks, "tensor_model_parallel_size: 2")).model;
+  CHECK(own.mamba == MambaConfig{6, 10, 7, 2});
+  CHECK_FALSE(load(with_pattern("\"*-*-\"")).model.mamba.on());
+}
+
+TEST_CASE("what Mamba layers ask for is refused at its key") {
+  const auto messages = [](const std::string& text) {
+    std::vector<std::string> all;
+    for (const Diagnostic& problem : problems_of(text)) all.push_back(problem.message);
+    return all;
+  };
+  using Messages = std::vector<std::string>;
+  CHECK(messages(with_pattern("\"*-*-\"", "\n  mamba_state_dim: 64")) ==
+        Messages{"mamba_state_dim, and no layer is Mamba's"});
+  CHECK(messages(with_pattern("\"*-M-\"", "\n  mamba_num_heads: 6\n  mamba_num_groups: 4")) ==
+        Messages{"6 Mamba heads do not split into 4 groups"});
+  const std::string groups = with_pattern("\"*-M-\"", "\n  mamba_num_heads: 6\n  mamba_num_groups: 3");
+  CHECK(messages(groups) == Messages{"3 groups of Mamba heads do not split into tensor parallel 4"});
+  CHECK(messages(edited(groups, four_ranks, "context_parallel_size: 2")) ==
+        Messages{"a Mamba layer's scan goes through the whole sequence, and ranks have parts of it"});
+  CHECK(messages(edited(groups, four_ranks, "context_parallel_size: 2\n  cp_comm_type: a2a")) ==
+        Messages{"3 groups of Mamba heads of a tensor-parallel rank (3 / 1) do not split over 2 "
+                 "context-parallel ranks"});
+}
+
+TEST_CASE("Hugging Face's nemotron_h is Megatron-LM's hybrid") {
+  const auto model = [](const std::string& keys) {
+    return load_job_text("simrun: 1\nmodel: " + keys +
+                             "\ntraining: {seq_length: 512, micro_batch_size: 1, global_batch_size: 8, "
+                             "precision: bf16}\ncluster: {from: dgx_h100, nodes: 1}\n",
+                         "job.yaml", with_presets())
+        .job.model;
+  };
+  ModelConfig theirs = model(
+      "{model_type: nemotron_h, architectures: [NemotronHForCausalLM], num_hidden_layers: 52, "
+      "hidden_size: 2688, intermediate_size: 1856, num_attention_heads: 32, num_key_value_heads: 2, "
+      "head_dim: 128, vocab_size: 131072, mlp_hidden_act: relu2, layer_norm_epsilon: 1e-5, "
+      "hybrid_override_pattern: MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME, ssm_state_size: 128, "
+      "mamba_num_heads: 64, mamba_head_dim: 64, n_groups: 8, conv_kernel: 4, chunk_size: 128, expand: 2, "
+      "n_routed_experts: 128, num_experts_per_tok: 6, moe_intermediate_size: 1856, n_shared_experts: 1, "
+      "moe_shared_expert_intermediate_size: 3712, routed_scaling_factor: 2.5, norm_topk_prob: true, "
+      "n_group: 1, topk_group: 1, tie_word_embeddings: false, use_bias: false}");
+  const ModelConfig ours = model("{from: nemotron3-nano-30b-a3b}");
+  CHECK(theirs.layer_contents == ours.layer_contents);
+  CHECK(theirs.mamba == ours.mamba);
+  theirs.experts.balance_loss = ours.experts.balance_loss;  // of the training, not of the model
+  CHECK(theirs.experts == ours.experts);
+  theirs.model_type = ours.model_type;
+  theirs.experts = ours.experts;
+  CHECK(theirs == ours);
 }
 
 TEST_CASE("a pattern is printed as it was written, and loads again") {

@@ -33,8 +33,8 @@ std::vector<PublishedCount> published_models() {
   return models;
 }
 
-Job job_of(const std::string& preset) {
-  return job_from("simrun: 1\nmodel: {from: models/" + preset + ".yaml}\ntraining: {" +
+Job job_of(const std::string& preset, const std::string& more = "") {
+  return job_from("simrun: 1\nmodel: {from: models/" + preset + ".yaml" + more + "}\ntraining: {" +
                   (reads_images(preset)          ? ""
                    : preset.starts_with("llava") ? "seq_length: 1024, "
                                                  : "seq_length: 512, ") +
@@ -44,12 +44,18 @@ Job job_of(const std::string& preset) {
 
 TEST_CASE("parameters: every published model has its published number, which its own derivation gives") {
   const std::vector<PublishedCount> models = published_models();
-  CHECK(models.size() == 111);
+  CHECK(models.size() == 118);
   for (const PublishedCount& model : models) {
     CAPTURE(model.preset, model.derivation);
     CHECK(Arithmetic(model.derivation).value() == model.parameters);
     CHECK(count_parameters(build_graph(job_of(model.preset))) == model.parameters);
   }
+}
+
+TEST_CASE("parameters: Nemotron 3 Super and 3.5 Lightning with the layer that predicts a further token") {
+  const std::string further = ", mtp_num_layers: 1, mtp_hybrid_override_pattern: \"*E\"";
+  CHECK(count_parameters(build_graph(job_of("nemotron3-super-120b-a12b", further))) == 123'611'033'088);
+  CHECK(count_parameters(build_graph(job_of("nemotron3-nano-30b-a3b", further))) == 32'913'266'240);
 }
 
 }  // namespace

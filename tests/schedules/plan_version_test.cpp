@@ -12,9 +12,9 @@ namespace simrun {
 TEST_CASE("a newer format version is refused with both versions") {
   std::string bytes = serialize(two_stage_plan());
   bytes[8] = plan_format_version + 1;
-  CHECK(refusal(bytes) == "the plan file has format version 21; this simrun reads versions 1 to 20");
+  CHECK(refusal(bytes) == "the plan file has format version 22; this simrun reads versions 1 to 21");
   bytes[8] = 0;
-  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 20");
+  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 21");
 }
 
 TEST_CASE("a plan that a reader of version 1 would take for another is version 2") {
@@ -226,6 +226,13 @@ TEST_CASE("a framework whose host does something once a step is version 20") {
   plan.framework.kernels.host_step_s = 0.015;
   CHECK(serialize(plan)[8] == 20);
   CHECK(parse_plan(serialize(plan), "some.plan").framework.kernels.host_step_s == 0.015);
+}
+
+TEST_CASE("a plan with Mamba layers is version 21") {
+  Plan plan = two_stage_plan();
+  CHECK(serialize(plan)[8] < 21);
+  plan.segments.front().instructions.front().opcode = Opcode::scan;
+  CHECK(serialize(plan)[8] == 21);
 }
 
 TEST_CASE("exchanges that slow kernels are version 12, a rate for batched products 13, for norms 14") {

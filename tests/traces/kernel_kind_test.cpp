@@ -104,4 +104,15 @@ TEST_CASE("kernel kinds: NCCL runs an all-to-all as SendRecv, and says so beside
   CHECK_FALSE(named("something"));
 }
 
+TEST_CASE("kernels of a Mamba-2 layer are parts of its scan") {
+  for (const char* name : {"_chunk_scan_fwd_kernel", "_chunk_state_fwd_kernel", "_state_passing_fwd_kernel",
+                           "_bmm_chunk_fwd_kernel", "_chunk_cumsum_fwd_kernel",
+                           "void causal_conv1d_channellast_fwd_kernel<128, 4>"})
+    CHECK(opcode(name) == Opcode::scan);
+  for (const char* name : {"_chunk_scan_bwd_dz_kernel", "_chunk_scan_chunk_state_bwd_dx_kernel",
+                           "_state_passing_bwd_kernel", "_bmm_chunk_bwd_kernel", "_chunk_cumsum_bwd_kernel",
+                           "void causal_conv1d_channellast_bwd_kernel<128, 4>"})
+    CHECK(opcode(name) == Opcode::scan_backward);
+}
+
 }  // namespace simrun

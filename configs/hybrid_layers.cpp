@@ -1,0 +1,100 @@
+#include "configs/hybrid_layers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "configs/limits.h"
+#include "configs/nearest.h"
+
+namespace simrun {
+namespace {
+
+constexpr const char* symbols = "* is attention, - an MLP, E experts and M Mamba-2.";
+constexpr char attention_symbol = '*', mlp_symbol = '-', expert_symbol = 'E', mamba_symbol = 'M';
+
+}  // namespace
+
+HybridLayers::HybridLayers(const char* key, const ModelKeys& keys)
+    : key_(key), pattern_(keys.section.text(key)), keys_(keys), has_experts_(keys.model.experts.count > 0) {
+  if (pattern_.empty())
+    keys.reading.problem(keys.section.path_of(key_), fmt::format("'{}' names no layer", key_), symbols);
+}
+
+bool HybridLayers::has_mamba() const { return pattern_.find(mamba_symbol) != std::string::npos; }
+
+void HybridLayers::read() {
+  ModelConfig& model = keys_.model;
+  if (!are_symbols()) return;
+  if (static_cast<std::int64_t>(pattern_.size()) != model.num_layers)
+    return refused(0,
+                   fmt::format("{} has {} layers, num_layers is {}", key_, pattern_.size(), model.num_layers),
+                   fmt::format("num_layers: {}, a character for each.", pattern_.size()));
+  if (has_experts_ && pattern_.find(expert_symbol) == std::string::npos)
+    return refused(0, fmt::format("'{}': num_experts, and no layer has them", key_),
+                   "E in the pattern for those layers.");
+  for (const LayerKind& kind : kinds()) model.layer_contents.push_back(kind.content);
+  for (std::size_t layer = 0; has_experts_ && layer < pattern_.size(); ++layer)
+    model.experts.layers[layer] = pattern_[layer] == expert_symbol;
+}
+
+void HybridLayers::read_further() {
+  if (are_symbols()) keys_.model.further_layers = kinds();
+}
+
+std::vector<LayerKind> HybridLayers::kinds() const {
+  std::vector<LayerKind> kinds;
+  for (const char symbol : pattern_)
+    kinds.push_back({symbol == attention_symbol ? LayerContent::attention
+                     : symbol == mamba_symbol   ? LayerContent::mamba
+                                                : LayerContent::mlp,
+                     symbol == expert_symbol});
+  return kinds;
+}
+
+bool HybridLayers::are_symbols() {
+  for (std::size_t at = 0; at < pattern_.size(); ++at)
+    if (!is_symbol(at)) return false;
+  return !pattern_.empty();
+}
+
+bool HybridLayers::is_symbol(std::size_t at) {
+  const char symbol = pattern_[at];
+  if (symbol == expert_symbol && !has_experts_)
+    refused(at, fmt::format("'{}': layers of experts, and no num_experts", key_),
+            "num_experts: 8, or - for an MLP.");
+  else if (symbol != attention_symbol && symbol != mlp_symbol && symbol != expert_symbol &&
+           symbol != mamba_symbol)
+    refused(at, fmt::format("'{}': '{}' is no layer", key_, symbol), symbols);
+  else
+    return true;
+  return false;
+}
+
+void HybridLayers::refused(std::size_t at, std::string message, std::string hint) {
+  SourcePosition position = keys_.reading.position_of(keys_.section.path_of(key_));
+  if (position.line > 0) position.column += static_cast<int>(at);
+  keys_.reading.problems.push_back({position, std::move(message), std::move(hint)});
+}
+
+void read_mamba(const MambaKeys& names, const ModelKeys& keys) {
+  SectionReader& section = keys.section;
+  MambaConfig& mamba = keys.model.mamba;
+  const auto known = [](std::int64_t value) {
+    return value > 0 ? std::optional<std::int64_t>(value) : std::nullopt;
+  };
+  mamba.state_dim = section.integer(names.state, limits::width, known(names.state_default));
+  mamba.head_dim = section.integer(names.head_dim, limits::width, known(names.head_dim_default));
+  mamba.num_groups = section.integer(names.groups, limits::heads, known(names.groups_default));
+  const bool divides = mamba.head_dim > 0 && names.width_default % mamba.head_dim == 0;
+  mamba.num_heads =
+      section.integer(names.heads, limits::heads, known(divides ? names.width_default / mamba.head_dim : 0));
+  if (mamba.num_groups > 0 && mamba.num_heads % mamba.num_groups != 0)
+    keys.reading.problem(
+        section.path_of(names.groups),
+        fmt::format("{} Mamba heads do not split into {} groups", mamba.num_heads, mamba.num_groups),
+        nearest_divisors(mamba.num_heads, mamba.num_groups));
+}
+
+}  // namespace simrun

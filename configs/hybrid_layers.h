@@ -1,0 +1,42 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "configs/load_model_keys.h"
+
+namespace simrun {
+
+// A key whose characters are the layers of a hybrid model: * attention, - an MLP, E experts, M Mamba-2
+// (Megatron-LM, megatron/core/ssm/mamba_hybrid_layer_allocation.py, class Symbols). The experts are read
+// before it. A mistake is reported at its character.
+class HybridLayers {
+ public:
+  HybridLayers(const char* key, const ModelKeys& keys);
+
+  bool has_mamba() const;
+  void read();          // the model's own layers
+  void read_further();  // those that predict further tokens
+
+ private:
+  std::vector<LayerKind> kinds() const;
+  bool are_symbols();
+  bool is_symbol(std::size_t at);
+  void refused(std::size_t at, std::string message, std::string hint);
+
+  const char* key_;
+  std::string pattern_;
+  const ModelKeys& keys_;
+  bool has_experts_;
+};
+
+// The sizes of Mamba-2 layers: the keys of a family, and what holds where they are not written (0: they are
+// required).
+struct MambaKeys {
+  const char *state, *head_dim, *groups, *heads;
+  std::int64_t state_default = 0, head_dim_default = 0, groups_default = 0;
+  std::int64_t width_default = 0;  // heads x head_dim
+};
+void read_mamba(const MambaKeys& names, const ModelKeys& keys);
+
+}  // namespace simrun

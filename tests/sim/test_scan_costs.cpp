@@ -1,0 +1,82 @@
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "models/flops.h"
+#include "models/model_graph.h"
+#include "schedules/compile.h"
+#include "schedules/instruction_flops.h"
+#include "sim/kernel_cost.h"
+#include "sim/scan_cost.h"
+#include "tests/jobs.h"
+
+// Two Mamba-2 layers of 4 groups of 8 heads of 64 channels (2,048), states of 128; 512 tokens in 4 chunks.
+namespace simrun {
+namespace {
+
+constexpr double tokens = 512, groups = 4, heads = 32, channels = 2048, state = 128, chunk = 128;
+
+Job scan_job(const std::string& parallelism = "{}", int gpus = 1) {
+  return job_from(
+      "simrun: 1\nmodel: {model_type: gpt, num_layers: 2, hybrid_override_pattern: MM, hidden_size: 1024, "
+      "num_attention_heads: 8, vocab_size: 1024, mamba_num_groups: 4, disable_bias_linear: true, "
+      "untie_embeddings_and_output_weights: true, position_embedding_type: none}\n"
+      "training: {seq_length: 512, micro_batch_size: 1, global_batch_size: 1, precision: bf16}\n"
+      "parallelism: " +
+      parallelism + "\ncluster: {from: dgx_h100, nodes: 1, gpus_per_node: " + std::to_string(gpus) + "}\n");
+}
+
+const Instruction& scan_in(const Plan& plan, Opcode opcode) {
+  for (const Segment& segment : plan.segments)
+    for (const Instruction& instruction : segment.instructions)
+      if (instruction.opcode == opcode) return instruction;
+  throw std::logic_error("no scan");
+}
+
+}  // namespace
+
+TEST_CASE("a scan's model FLOPs are Megatron-LM's: 7 per token, channel and element of the state") {
+  const Plan plan = compile(scan_job());
+  const double forward = 7 * tokens * channels * state;
+  CHECK(instruction_flops(plan, scan_in(plan, Opcode::scan)) == forward);
+  CHECK(instruction_flops(plan, scan_in(plan, Opcode::scan_backward)) == 2 * forward);
+  const double parameters = 1024 * (2 * channels + 2 * groups * state + heads) + channels * 1024;
+  CHECK(model_flops(build_graph(scan_job())) ==
+        6 * tokens * (2 * parameters + 1024 * 1024) + 2 * 3 * forward);
+}
+
+TEST_CASE(
+    "a scan's kernels do the products of its chunks, and backward those of their gradients and some again") {
+  const Plan plan = compile(scan_job());
+  const double states = 2 * tokens * channels * state, scores = 2 * tokens * chunk * groups * state,
+               within = 2 * tokens * (chunk / 2) * channels;
+  CHECK(scan_work(plan, scan_in(plan, Opcode::scan)).flops == 2 * states + scores + within);
+  CHECK(scan_work(plan, scan_in(plan, Opcode::scan_backward)).flops == 5 * states + 3 * scores + 3 * within);
+}
+
+TEST_CASE("tensor-parallel ranks have their groups' part of a scan, and of its time") {
+  const Plan whole = compile(scan_job()), half = compile(scan_job("{tensor_model_parallel_size: 2}", 2));
+  for (const Opcode opcode : {Opcode::scan, Opcode::scan_backward}) {
+    const KernelWork of_whole = scan_work(whole, scan_in(whole, opcode)),
+                     of_half = scan_work(half, scan_in(half, opcode));
+    CHECK(2 * of_half.flops == of_whole.flops);
+    CHECK(2 * of_half.bytes == of_whole.bytes);
+  }
+}
+
+TEST_CASE("a scan takes no less than its bytes and its products do, and its launches") {
+  const Plan plan = compile(scan_job());
+  const Gpu& gpu = plan.cluster.gpu;
+  for (const Opcode opcode : {Opcode::scan, Opcode::scan_backward}) {
+    const Instruction& what = scan_in(plan, opcode);
+    const KernelWork work = scan_work(plan, what);
+    const double seconds = scan_seconds(plan, what);
+    CHECK(seconds >= work.bytes / gpu.memory_bandwidth);
+    CHECK(seconds >= work.flops / matmul_flops_per_second(gpu, Dtype::bf16));
+    CHECK(seconds >= static_cast<double>(scan_launches(plan, what)) * gpu.kernel_launch_s);
+    CHECK(kernel_time(plan, what) == to_picoseconds(seconds));
+  }
+  CHECK(scan_launches(plan, scan_in(plan, Opcode::scan)) == 6);
+  CHECK(scan_launches(plan, scan_in(plan, Opcode::scan_backward)) == 17);
+}
+
+}  // namespace simrun

@@ -25,6 +25,7 @@ void write_precision(RowJob& made) {
     type = "bf16";
   else if (says(precision, "fp16"))
     type = "fp16";
+  if (type == "fp32" && made.facts.contains("fp32_products")) type = made.facts.at("fp32_products");
   made.job.set("training.precision", type);
   if (type != "fp8") return made.job.erase("training.fp8_recipe");
   if (says(precision, "mx")) made.job.set("training.fp8_recipe", "mxfp8");

@@ -41,6 +41,7 @@ const std::vector<std::string> rule_keys = {"match", "unless", "where", "reason"
 //   stage_layout    likewise, as Megatron-LM's --pipeline-model-parallel-layout
 //   shared_expert   width of the expert that all tokens pass, beside gated ones that are routed
 //   dense_ffn_of_first  width of the first layer's MLP, where that one has no experts
+//   fp32_products   tf32: products of rows in fp32 are the tensor cores'
 //   head_dim        elements of a head, where they are not hidden / heads
 //   recompute       as_needed: of rows that do not say it, everything where the job does not fit without
 //   microbatches    "64..1024": powers of two of which the source printed the fastest, of rows that do
@@ -74,6 +75,7 @@ const std::vector<std::string> fact_names = {"keys",
                                              "shared_expert",
                                              "dense_ffn_of_first",
                                              "head_dim",
+                                             "fp32_products",
                                              "link_rate",
                                              "recompute",
                                              "microbatches"};

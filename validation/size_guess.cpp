@@ -29,6 +29,15 @@ SizeGuess last_guess(const RowJob& made) {
           made.shards_to_fit};
 }
 
+// Half of it, or what is less and divides a data-parallel rank's batch.
+std::int64_t smaller_micro_batch(const RowJob& made, std::int64_t sequences) {
+  const std::int64_t data = size(made, Column::dp), global = size(made, Column::global_batch);
+  const std::int64_t of_rank = global % data == 0 ? global / data : 0;
+  std::int64_t smaller = sequences / 2;
+  while (smaller > 1 && of_rank % smaller != 0) --smaller;
+  return smaller;
+}
+
 }  // namespace
 
 std::optional<SizeGuess> next_guess(const RowJob& made) {
@@ -40,7 +49,7 @@ std::optional<SizeGuess> next_guess(const RowJob& made) {
     return guess;
   }
   if (guess.micro_batch > 1) {
-    guess.micro_batch /= 2;
+    guess.micro_batch = smaller_micro_batch(made, guess.micro_batch);
     return guess;
   }
   const std::int64_t experts = std::gcd(size(made, Column::n_experts), size(made, Column::dp));

@@ -52,7 +52,7 @@ TEST_CASE("row: MLPerf's parameters are gathered in fp8, those of mxfp8 in bf16"
   CHECK_FALSE(gathers("mxfp8", "B200"));
 }
 
-TEST_CASE("row: fp8 with scales per row is priced on the H100 that it was measured on") {
+TEST_CASE("row: fp8 with scales per row is priced on the H100 and the B200 that it was measured on") {
   const auto recipe_of = [](const char* hardware) {
     return load_row({{Column::hardware, hardware},
                      {Column::precision, "fp8"},
@@ -60,6 +60,7 @@ TEST_CASE("row: fp8 with scales per row is priced on the H100 that it was measur
         .job.training.fp8->recipe;
   };
   CHECK(recipe_of("H100 80GB") == Fp8Recipe::blockwise);
+  CHECK(recipe_of("B200") == Fp8Recipe::blockwise);
   CHECK(recipe_of("H200 141GB") != Fp8Recipe::blockwise);
 }
 

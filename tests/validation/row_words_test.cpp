@@ -1,0 +1,157 @@
+#include <catch2/catch.hpp>
+
+#include "tests/validation/loaded_row.h"
+#include "validation/size_guess.h"
+
+// What words of 147 rows that were read last make of a row's job (configs/validation/*.yaml).
+namespace simrun {
+namespace {
+
+Cells on_ranks(Cells cells, const char* gpus = "8") {
+  cells.insert(cells.end(),
+               {{Column::tp, "1"}, {Column::pp, "1"}, {Column::vpp, "1"}, {Column::n_gpus, gpus}});
+  return cells;
+}
+
+LoadedRow with_notes(const std::string& notes, const char* source = "a report of somebody",
+                     const char* precision = "bf16") {
+  return load_row(on_ranks({{Column::source, source},
+                            {Column::notes, notes},
+                            {Column::precision, precision},
+                            {Column::zero_stage, ""},
+                            {Column::recompute, ""}}));
+}
+
+TEST_CASE("row: cards of Turing and of workstations' Blackwell, and a B200 under a limit of 750 W") {
+  const auto gpu = [](const char* hardware) {
+    return load_row({{Column::hardware, hardware}, {Column::precision, "fp16"}}).job.cluster.gpu;
+  };
+  CHECK(gpu("RTX PRO 6000 (96GB)").name == "rtx_pro_6000");
+  CHECK(gpu("Quadro RTX 8000-48GB").name == "quadro_rtx_8000");
+  CHECK(gpu("TITAN-RTX-24GB").name == "titan_rtx");
+  CHECK(gpu("RTX 6000 Ada").name == "rtx_6000_ada");
+  CHECK(gpu("B200 (power limited)").kernels.sustained == Approx(0.55));
+  CHECK(gpu("B200").kernels.sustained == Approx(0.62));
+}
+
+TEST_CASE("row: XTuner is DeepSpeed's ZeRO-3 around Hugging Face's models with checkpoints, not InternEvo") {
+  const LoadedRow row = with_notes("full fine-tuning", "InternLM/xtuner docs");
+  CHECK(row.job.framework.name == "deepspeed_transformers");
+  CHECK(row.job.optimizer.zero_stage == 3);
+  CHECK(row.job.recompute.granularity == RecomputeGranularity::full);
+  CHECK(with_notes("Pai-Megatron-Patch (Megatron-LM)", "InternLM/xtuner docs").job.optimizer.zero_stage < 3);
+}
+
+TEST_CASE("row: a loop in C waits for no host and writes the gradient of half-precision logits over them") {
+  const Framework framework = with_notes("llm.c; no dropout").job.framework;
+  CHECK(framework.kernels.host_dispatch_s == Approx(5e-6));
+  CHECK(framework.kernels.compute_slowdown == Approx(1));
+  CHECK(framework.memory.logits == LogitsTensors::half);
+}
+
+TEST_CASE("row: torchtitan's script asks for expandable segments, whoever runs it") {
+  CHECK(with_notes("8 GPUs", "torchtitan benchmarks").job.framework.memory.expandable_segments);
+  CHECK(with_notes("torchtitan commit 1, eager").job.framework.memory.expandable_segments);
+  CHECK_FALSE(with_notes("PyTorch FSDP").job.framework.memory.expandable_segments);
+}
+
+TEST_CASE("row: PyTorch 1 has no attention in one kernel unless a library brings it") {
+  const auto attention = [](const char* notes) { return with_notes(notes).job.training.attention; };
+  CHECK(attention("Hugging Face model, PyTorch 1.13") == AttentionKernel::unfused);
+  CHECK(attention("own loop, PyTorch 1.12") == AttentionKernel::unfused);
+  CHECK(attention("Hugging Face model, PyTorch 2.1") == AttentionKernel::flash);
+  CHECK(attention("Hugging Face model, PyTorch 1.13 with flash-attn") == AttentionKernel::flash);
+}
+
+TEST_CASE("row: products of fp32 are those of TF32 where a container or the row says so") {
+  const auto type = [](const char* notes, const char* hardware = "A100-40GB") {
+    return load_row(on_ranks({{Column::notes, notes}, {Column::precision, "fp32"}, {Column::hardware, hardware}}))
+        .job.training.precision;
+  };
+  CHECK(type("PyTorch 1.13 (NVIDIA container)") == Dtype::tf32);
+  CHECK(type("fp32 (TF32 is the container default)") == Dtype::tf32);
+  CHECK(type("baseline fp32 without TF32") == Dtype::fp32);
+  CHECK(type("TF32 not mentioned") == Dtype::fp32);
+  CHECK(type("PyTorch 1.13 (NVIDIA container)", "V100") == Dtype::fp32);
+}
+
+TEST_CASE("row: compiled loops fuse what their attention does to scores") {
+  const auto softmax = [](const char* notes) { return with_notes(notes).job.framework.kernels.softmax; };
+  CHECK(softmax("own loop, torch.compile; no flash attention") == SoftmaxKernel::fused);
+  CHECK(softmax("own PyTorch loop; no flash attention") == SoftmaxKernel::autocast);
+}
+
+TEST_CASE("row: words for moments in bf16, for offload and for the batch of a step") {
+  CHECK(with_notes("gradients and both Adam moments in bf16").job.optimizer.exp_avg_dtype == Dtype::bf16);
+  const auto offload = [](const char* notes, const char* stage) {
+    return load_row(on_ranks({{Column::notes, notes}, {Column::zero_stage, stage}})).job.offload;
+  };
+  CHECK(offload("DeepSpeed ZeRO-3, CPU offload yes", "3").parameters == OffloadTarget::cpu);
+  CHECK(offload("DeepSpeed ZeRO-3, CPU offload no", "3").parameters == OffloadTarget::none);
+  CHECK(offload("FSDP FULL_SHARD with CPU offload of parameters", "fsdp").optimizer == OffloadTarget::cpu);
+  const LoadedRow batch = load_row(on_ranks(
+      {{Column::notes, "which gives about 640 sequences per step (derived)"}, {Column::global_batch, ""}}));
+  CHECK(batch.job.training.global_batch_size == 640);
+}
+
+TEST_CASE("row: a rank's small batch is one microbatch, and what does not fit is a divisor of it") {
+  const auto micro = [](const char* batch, const char* gpus, const char* seq_len, const SizeGuess& guess = {}) {
+    return load_row(on_ranks({{Column::micro_batch, ""},
+                              {Column::global_batch, batch},
+                              {Column::seq_len, seq_len},
+                              {Column::dp, gpus}},
+                             gpus),
+                    guess)
+        .made;
+  };
+  const auto size = [](const RowJob& made) { return made.row[Column::micro_batch]; };
+  CHECK(size(micro("128", "8", "1024")) == "16");
+  CHECK(size(micro("136", "8", "1024")) == "1");  // 17 sequences are more than 16,384 tokens
+  CHECK(size(micro("20", "1", "1024")) == "20");  // of the only replica twice as many
+  CHECK(size(micro("40", "1", "1024")) == "2");
+  const RowJob fifteen = micro("15", "1", "1024");
+  CHECK(size(fifteen) == "15");
+  CHECK(next_guess(fifteen)->micro_batch == 5);
+}
+
+TEST_CASE("row: MaxText's capacity factor, and experts over what its sharding leaves of the mesh") {
+  const LoadedRow row = load_row({{Column::source, "a blog on JAX with MaxText"},
+                                  {Column::notes, "capacity-factor token dropping (cf1.25); FSDP=8 stated"},
+                                  {Column::n_gpus, "64"},
+                                  {Column::tp, ""},
+                                  {Column::pp, ""},
+                                  {Column::n_experts, "16"},
+                                  {Column::topk, "2"},
+                                  {Column::seq_len, "4096"},
+                                  {Column::global_batch, "64"},
+                                  {Column::zero_stage, "fsdp"}});
+  CHECK(row.job.parallelism.expert_model_parallel_size == 8);
+  CHECK(row.job.moe.capacity_factor == Approx(1.25));
+}
+
+TEST_CASE("row: heads that are exchanged by all-to-all, unless ranks are more than there are heads") {
+  const auto exchange = [](const char* ranks, const char* kv_heads) {
+    return load_row(on_ranks({{Column::notes, "all-to-all head sharding"},
+                              {Column::cp, ranks},
+                              {Column::heads, "16"},
+                              {Column::kv_heads, kv_heads}},
+                             "16"))
+        .job.parallelism.cp_comm_type;
+  };
+  CHECK(exchange("4", "16") == ContextExchange::a2a);
+  CHECK(exchange("16", "8") == ContextExchange::all_gather);
+}
+
+TEST_CASE("row: FLAN-T5 has two stacks, and targets of their own length") {
+  const LoadedRow row = load_row(on_ranks({{Column::model, "FLAN-T5-XL (3B)"},
+                                           {Column::layers, "24"},
+                                           {Column::hidden, "2048"},
+                                           {Column::heads, "32"},
+                                           {Column::seq_len, "500"},
+                                           {Column::notes, "source padded to 500 and target to 129 tokens"}}));
+  CHECK(row.job.model.model_type == "t5");
+  CHECK(row.job.training.decoder_seq_length == 129);
+}
+
+}  // namespace
+}  // namespace simrun

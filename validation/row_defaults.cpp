@@ -176,7 +176,8 @@ void split_by_quotient(RowJob& made, const SizeGuess& guess) {
 
 // Parameters are shared by fewer ranks than there are, and what experts are split over is not said: over the
 // other ranks, since nobody keeps copies of experts where a copy of the rest has to be shared. The axes of
-// MaxText's mesh make up all devices.
+// MaxText's mesh make up all devices, and what has no experts is sharded along that of experts, too
+// (base.yml, logical_axis_rules of embed).
 void split_experts_over_the_rest(RowJob& made) {
   const auto sharing = made.facts.find("shard_ranks");
   const auto experts = made.row.integer(Column::n_experts), gpus = made.row.integer(Column::n_gpus);
@@ -186,7 +187,9 @@ void split_experts_over_the_rest(RowJob& made) {
       size_in(made, Column::tp) * size_in(made, Column::pp) * size_in(made, Column::cp);
   const std::int64_t rest = *gpus / split / ranks;
   if (*gpus % (split * ranks) != 0 || rest < 2 || *experts % rest != 0) return;
+  if (!made.row[Column::ep].empty()) return;
   assume(made, Column::ep, rest);
+  made.facts.erase("shard_ranks");
 }
 
 // Where a source has no rule.

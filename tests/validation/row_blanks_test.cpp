@@ -90,7 +90,7 @@ TEST_CASE(
   };
   CHECK(training("256", "").micro_batch_size == 8);
   CHECK(training("256", "").global_batch_size == 8 * 8 * 4);
-  CHECK(training("256", "32").micro_batch_size == 4);  // 32 sequences of 8 ranks
+  CHECK(training("256", "32").micro_batch_size == 4);   // 32 sequences of 8 ranks
   CHECK(training("256", "528").micro_batch_size == 2);  // 66 of a rank are no multiple of four
   CHECK(training("2048", "").micro_batch_size == 1);
   CHECK(training("16384", "").micro_batch_size == 1);

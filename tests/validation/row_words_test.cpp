@@ -65,7 +65,8 @@ TEST_CASE("row: PyTorch 1 has no attention in one kernel unless a library brings
 
 TEST_CASE("row: products of fp32 are those of TF32 where a container or the row says so") {
   const auto type = [](const char* notes, const char* hardware = "A100-40GB") {
-    return load_row(on_ranks({{Column::notes, notes}, {Column::precision, "fp32"}, {Column::hardware, hardware}}))
+    return load_row(
+               on_ranks({{Column::notes, notes}, {Column::precision, "fp32"}, {Column::hardware, hardware}}))
         .job.training.precision;
   };
   CHECK(type("PyTorch 1.13 (NVIDIA container)") == Dtype::tf32);
@@ -95,7 +96,8 @@ TEST_CASE("row: words for moments in bf16, for offload and for the batch of a st
 }
 
 TEST_CASE("row: a rank's small batch is one microbatch, and what does not fit is a divisor of it") {
-  const auto micro = [](const char* batch, const char* gpus, const char* seq_len, const SizeGuess& guess = {}) {
+  const auto micro = [](const char* batch, const char* gpus, const char* seq_len,
+                        const SizeGuess& guess = {}) {
     return load_row(on_ranks({{Column::micro_batch, ""},
                               {Column::global_batch, batch},
                               {Column::seq_len, seq_len},
@@ -143,12 +145,13 @@ TEST_CASE("row: heads that are exchanged by all-to-all, unless ranks are more th
 }
 
 TEST_CASE("row: FLAN-T5 has two stacks, and targets of their own length") {
-  const LoadedRow row = load_row(on_ranks({{Column::model, "FLAN-T5-XL (3B)"},
-                                           {Column::layers, "24"},
-                                           {Column::hidden, "2048"},
-                                           {Column::heads, "32"},
-                                           {Column::seq_len, "500"},
-                                           {Column::notes, "source padded to 500 and target to 129 tokens"}}));
+  const LoadedRow row =
+      load_row(on_ranks({{Column::model, "FLAN-T5-XL (3B)"},
+                         {Column::layers, "24"},
+                         {Column::hidden, "2048"},
+                         {Column::heads, "32"},
+                         {Column::seq_len, "500"},
+                         {Column::notes, "source padded to 500 and target to 129 tokens"}}));
   CHECK(row.job.model.model_type == "t5");
   CHECK(row.job.training.decoder_seq_length == 129);
 }

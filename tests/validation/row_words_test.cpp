@@ -29,6 +29,8 @@ TEST_CASE("row: cards of Turing and of workstations' Blackwell, and a B200 under
   CHECK(gpu("RTX PRO 6000 (96GB)").name == "rtx_pro_6000");
   CHECK(gpu("Quadro RTX 8000-48GB").name == "quadro_rtx_8000");
   CHECK(gpu("TITAN-RTX-24GB").name == "titan_rtx");
+  CHECK(gpu("RTX 3090 Ti-24GB").name == "rtx_3090_ti");
+  CHECK(gpu("RTX 3090-24GB").name == "rtx_3090");
   CHECK(gpu("RTX 6000 Ada").name == "rtx_6000_ada");
   CHECK(gpu("B200 (power limited)").kernels.sustained == Approx(0.55));
   CHECK(gpu("B200").kernels.sustained == Approx(0.62));

@@ -49,8 +49,9 @@ std::int64_t usual_sequence(const RowJob& made) {
 }
 
 // What a data-parallel rank without a pipeline takes in one piece, in tokens. Of rows that print both sizes
-// (tests/data/validation, 1,100 jobs without a pipeline) 85 % of the ranks' batches of up to 8,192 tokens are
-// one microbatch and 55 % of those up to 16,384; of the only replica's 65 % of those up to 32,768, too.
+// (tests/data/validation, 1,100 jobs without a pipeline) 81 % of the ranks' batches of up to 8,192 tokens are
+// one microbatch and 54 % of those from there to 16,384; of an only replica's 65 % of those from there to
+// 32,768, too.
 std::int64_t most_in_one_piece(const RowJob& made) { return size_in(made, Column::dp) > 1 ? 16384 : 32768; }
 
 // A data-parallel rank's batch where that is small. Otherwise 2,048 tokens or 32 images, or one longer

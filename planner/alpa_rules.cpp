@@ -76,6 +76,12 @@ std::string stages_text(const AlpaPlan& plan) {
   return pipeline_layout_text(contents);
 }
 
+bool is_dealt_equally(const AlpaPlan& plan) {
+  return std::ranges::all_of(plan.stages, [&](const AlpaStage& stage) {
+    return stage.last_layer - stage.first_layer == plan.stages.front().last_layer;
+  });
+}
+
 }  // namespace
 
 void add_rules(const std::vector<StageLayouts>& stages, AlpaPlan& plan) {
@@ -115,7 +121,7 @@ std::vector<Override> alpa_overrides(const AlpaPlan& plan) {
       {"parallelism.sequence_parallel", "false"},
       {"parallelism.pipeline_schedule", plan.schedule},
       {"parallelism.pipeline_model_parallel_layout",
-       plan.virtual_stages > 1 ? "\"\"" : fmt::format("\"{}\"", stages_text(plan))},
+       plan.virtual_stages > 1 && is_dealt_equally(plan) ? "\"\"" : fmt::format("\"{}\"", stages_text(plan))},
       {"optimizer.zero_stage", fmt::format("{}", plan.zero_stage)},
       {"training.micro_batch_size", fmt::format("{}", plan.sequences / (ranks / plan.tensor))}};
   for (Override& recompute : recompute_overrides(plan)) overrides.push_back(std::move(recompute));

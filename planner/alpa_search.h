@@ -18,8 +18,9 @@ namespace simrun {
 struct AlpaStage {
   std::int64_t first_layer = 0, last_layer = 0;  // [first, last)
   LogicalMesh mesh;
-  double seconds = 0;  // forward and backward of a microbatch, as the dynamic program has it
-  double bytes = 0;    // weights, gradients, optimizer state and activations in flight
+  double seconds = 0;           // forward and backward of a microbatch, as the dynamic program has it
+  double bytes = 0;             // weights, gradients, optimizer state and activations in flight
+  double microbatch_bytes = 0;  // of them the activations of one microbatch
 };
 
 struct AlpaPlan {

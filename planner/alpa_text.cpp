@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -49,10 +50,17 @@ std::string operators_text(const AlpaPlan& plan) {
   return text;
 }
 
+// "4", or "3 or 4"
+std::string numbers_of_layers(const AlpaPlan& plan) {
+  std::set<std::int64_t> numbers;
+  for (const AlpaStage& stage : plan.stages) numbers.insert(stage.last_layer - stage.first_layer);
+  return fmt::format("{}", fmt::join(numbers, " or "));
+}
+
 std::string stage_lines(const AlpaPlan& plan) {
   if (plan.virtual_stages > 1)
     return fmt::format("  {} pipeline ranks with {} stages of {} layers each, mesh y x {} x {}\n",
-                       plan.pipeline, plan.virtual_stages, plan.stages.front().last_layer,
+                       plan.pipeline, plan.virtual_stages, numbers_of_layers(plan),
                        plan.stages.front().mesh.y, plan.stages.front().mesh.x);
   std::string text =
       fmt::format("  {:>5}  {:>8}  {:>9}  {:>10}  {:>8}\n", "stage", "layers", "mesh y x", "seconds", "GiB");

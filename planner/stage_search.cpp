@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <memory>
 #include <stdexcept>
 #include <utility>
 
@@ -21,7 +22,8 @@ struct StageSearch::Fronts {
 
 struct StageSearch::Table {
   StageCosts costs;
-  std::vector<bool> is_bound = {};  // by StageCosts::index: fits at no less
+  std::vector<bool> is_bound = {};        // by StageCosts::index: fits at no less
+  std::vector<double> bytes_of_one = {};  // likewise: of the cheapest layouts, one microbatch in flight
 };
 
 // Of unlike sizes few are enough: it is where the work of stages differs that they help.
@@ -34,58 +36,15 @@ StageSearch::StageSearch(const Job& job, const AlpaOptions& options, const Searc
                          CollectivePrices& collectives)
     : job_(job), options_(options), point_(point) {
   job_.optimizer.zero_stage = point.zero_stage;
+  // As the loader has it: these always reduce behind the backward pass.
+  if (point.zero_stage >= 2) job_.optimizer.overlap_grad_reduce = true;
   microbatches_ = job.training.global_batch_size / point.sequences;
   std::int64_t memory = job.cluster.gpu.memory_bytes - job.cluster.reserved_bytes;
   if (options.max_memory > 0) memory = std::min(memory, options.max_memory);
   budget_ = options.memory_share * static_cast<double>(memory);
+  count_in_flight();
   make_graphs(collectives);
   if (!graphs_.empty()) make_units();
-}
-
-SearchPoint point_of(const AlpaPlan& plan) {
-  return {plan.unlike ? 1 : plan.pipeline, plan.sequences, plan.zero_stage, plan.hides_data_parallel,
-          plan.unlike};
-}
-
-// Meshes are many, and so are the stages behind a stage: the dynamic program's tables grow with their
-// product.
-constexpr std::int64_t most_unlike_devices = 128;
-
-bool may_be_unlike(const Job& job) {
-  return job.world_size() > 2 && job.world_size() <= most_unlike_devices && job.model.experts.count == 0 &&
-         image_of(job.model.family) == nullptr &&
-         family_as<VisionLanguageConfig>(job.model.family) == nullptr &&
-         job.training.decoder_seq_length == 0 && !job.offload.any() && job.parallelism.rank_map.empty() &&
-         job.optimizer.num_distributed_optimizer_instances == 1 &&
-         job.optimizer.all_reduce == AllReduceKind::flat;
-}
-
-namespace {
-
-// Of all sizes that a sub-mesh may have; of any two x, and of any two y, the larger is a multiple of the
-// smaller, and a stage's y are its data-parallel ranks.
-std::vector<LogicalMesh> unlike_meshes(const Job& job, std::int64_t sequences) {
-  const std::vector<std::int64_t> sizes = prefix_products(job.world_size());
-  const ModelConfig& model = job.model;
-  std::vector<LogicalMesh> meshes;
-  for (const std::int64_t x : sizes)
-    for (const std::int64_t y : sizes) {
-      const bool divides = model.num_attention_heads % x == 0 && model.num_key_value_heads % x == 0 &&
-                           model.ffn_hidden_size % x == 0 && sequences % y == 0;
-      if (2 * x * y <= job.world_size() && divides && is_sub_mesh(job.cluster, x * y))
-        meshes.push_back({x, y});
-    }
-  return meshes;
-}
-
-}  // namespace
-
-std::vector<LogicalMesh> StageSearch::meshes() const {
-  if (point_.unlike) return unlike_meshes(job_, point_.sequences);
-  const std::int64_t devices = job_.world_size() / point_.pipeline;
-  std::vector<LogicalMesh> meshes;
-  for (const std::int64_t x : prefix_products(devices)) meshes.push_back({x, devices / x});
-  return meshes;
 }
 
 void StageSearch::make_graphs(CollectivePrices& collectives) {
@@ -126,6 +85,7 @@ std::int32_t StageSearch::last_segment(int unit) const {
 
 // 1F1B: a stage has started one microbatch more than the next one.
 std::int64_t StageSearch::in_flight(int following) const {
+  if (!in_flight_.empty()) return in_flight_[static_cast<std::size_t>(following)];
   return std::min<std::int64_t>(following + 1, microbatches_);
 }
 
@@ -146,6 +106,7 @@ StageSearch::Table StageSearch::table(Limits limits) const {
   if (point_.unlike && job_.cluster.nodes > 1)
     all.costs.node_devices = static_cast<int>(job_.cluster.gpus_per_node);
   all.is_bound.assign(all.costs.seconds.size(), false);
+  all.bytes_of_one.assign(all.costs.seconds.size(), 0);
   for (int mesh = 0; mesh < static_cast<int>(graphs_.size()); ++mesh) {
     const StageGraph& graph = graphs_[static_cast<std::size_t>(mesh)];
     Fronts fronts(graph);
@@ -184,6 +145,7 @@ void StageSearch::add_cheapest(Table& all, Fronts& fronts, Kind kind, const Unit
   if (static_cast<double>(microbatches_) * cheapest.cost > limits.seconds) return;
   const std::size_t at = all.costs.index(kind.following, kind.mesh, stage.first, stage.last);
   all.costs.seconds[at] = cheapest.cost;
+  all.bytes_of_one[at] = cheapest.memory;
   if (limits.memory == Memory::ignored) return;
   const double per_microbatch = fronts.two.of(begin, end).front().memory - cheapest.memory;
   const auto further = static_cast<double>(in_flight(kind.following) - 1);
@@ -267,11 +229,35 @@ std::optional<StagePartition> StageSearch::with_like_ends(StagePartition best, c
   return like;
 }
 
-std::optional<double> StageSearch::lower_bound() const {
+std::optional<StageBound> StageSearch::lower_bound() const {
   if (graphs_.empty() || std::cmp_greater(point_.pipeline, unit_ends_.size())) return std::nullopt;
-  const std::optional<StagePartition> best =
-      best_of(table({Memory::ignored}).costs, std::numeric_limits<double>::infinity());
-  return best ? std::optional(best->seconds) : std::nullopt;
+  const Table all = table({Memory::ignored});
+  const std::optional<StagePartition> best = best_of(all.costs, std::numeric_limits<double>::infinity());
+  if (!best) return std::nullopt;
+  StageBound bound{best->seconds, 0, 0};
+  for (const PlacedStage& placed : best->stages)
+    bound.slowest_s = std::max(bound.slowest_s, static_cast<double>(microbatches_) * placed.seconds);
+  bound.fullness = fullest_bytes(all, *best) / budget_;
+  return bound;
+}
+
+// Of the cheapest layouts. Equal stages alone are asked for it.
+double StageSearch::fullest_bytes(const Table& all, const StagePartition& partition) const {
+  if (point_.unlike) return 0;
+  std::vector<std::unique_ptr<StageFronts>> of_two(graphs_.size());
+  double fullest = 0;
+  const int stages = static_cast<int>(partition.stages.size());
+  for (int s = 0; s < stages; ++s) {
+    const PlacedStage& placed = partition.stages[static_cast<std::size_t>(s)];
+    const auto mesh = static_cast<std::size_t>(placed.mesh);
+    if (!of_two[mesh]) of_two[mesh] = std::make_unique<StageFronts>(graphs_[mesh], 2, ChoiceLimits{});
+    const int following = stages - 1 - s;
+    const double one = all.bytes_of_one[all.costs.index(following, placed.mesh, placed.first, placed.last)];
+    const double two =
+        of_two[mesh]->of(first_segment(placed.first), last_segment(placed.last - 1)).front().memory;
+    fullest = std::max(fullest, one + static_cast<double>(in_flight(following) - 1) * (two - one));
+  }
+  return fullest;
 }
 
 // A partition that is the best by bounds, and rests on none, is the best: first whatever its ends are, then
@@ -318,13 +304,21 @@ double StageSearch::estimate(const StagePartition& partition) const {
     const int following = static_cast<int>(partition.stages.size() - 1 - s);
     behind += partition.stages[s].seconds + (following > 0 ? handover : 0);
     slowest = std::max(slowest, partition.stages[s].seconds);
-    if (in_flight(following) < microbatches_)
+    if (in_flight_.empty() && in_flight(following) < microbatches_)
       period = std::max(period, behind / static_cast<double>(in_flight(following)));
   }
   const double shared =
       partition.stages.size() > 1 ? shared_parameter_seconds(job_, graphs_[mesh], meshes_[mesh]) : 0;
   return partition.seconds + shared +
          static_cast<double>(microbatches_ - 1) * (std::max(slowest, period) - slowest);
+}
+
+// Bytes of one microbatch.
+static double activations_of(const StageLayouts& stage) {
+  double bytes = 0;
+  for (std::size_t node = 0; node < stage.part.operators.size(); ++node)
+    bytes += stage.graph->activation_bytes[stage.part.operators[node]][stage.chosen.strategies[node]];
+  return bytes;
 }
 
 std::optional<AlpaPlan> StageSearch::plan_of(const StagePartition& partition) const {
@@ -349,7 +343,7 @@ std::optional<AlpaPlan> StageSearch::plan_of(const StagePartition& partition) co
     if (layouts[s].chosen.strategies.empty()) return std::nullopt;
     const std::int64_t first = placed.first == 0 ? 0 : unit_ends_[static_cast<std::size_t>(placed.first - 1)];
     plan.stages.push_back({first, unit_ends_[static_cast<std::size_t>(placed.last - 1)], layouts[s].mesh,
-                           layouts[s].chosen.cost, layouts[s].chosen.memory});
+                           layouts[s].chosen.cost, layouts[s].chosen.memory, activations_of(layouts[s])});
   }
   plan.tensor =
       point_.unlike ? layouts.front().mesh.x : tensor_ranks(point_.sequences, meshes_.front().devices());

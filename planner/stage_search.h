@@ -2,6 +2,7 @@
 
 #include <limits>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "planner/alpa_rules.h"
@@ -17,9 +18,19 @@ struct SearchPoint {
   int zero_stage = 0;
   bool hides_data_parallel = false;  // StageShape
   bool unlike = false;  // any number of stages, each on a sub-mesh of any size, whose axes are tp and dp
+  // Whose microbatches in flight are planned for, with as many stages of a rank; of stages of equal size.
+  std::string schedule = AlpaPlan{}.schedule;
+  std::int64_t virtual_stages = 1;
   bool operator==(const SearchPoint&) const = default;
 };
 SearchPoint point_of(const AlpaPlan& plan);
+
+// What no plan at a point is below, whatever it takes of memory.
+struct StageBound {
+  double step_s = 0;     // under 1F1B
+  double slowest_s = 0;  // of the same stages, what the slowest is busy: under any schedule
+  double fullness = 0;   // x what the plan may take of memory: of the fullest of them
+};
 
 // Whether stages of unlike size can be compiled for the job at all (configs/stage_size_rules.cpp).
 bool may_be_unlike(const Job& job);
@@ -32,9 +43,9 @@ class StageSearch {
   StageSearch(const Job& job, const AlpaOptions& options, const SearchPoint& point,
               CollectivePrices& collectives);
 
-  // The best estimate of any plan, whatever it takes of memory: no plan is below. Nothing where there is no
-  // mesh or there are fewer layers than stages.
-  std::optional<double> lower_bound() const;
+  // Of the best plan by its estimate, whatever it takes of memory. Nothing where there is no mesh or there
+  // are fewer layers than stages.
+  std::optional<StageBound> lower_bound() const;
 
   // The plan that is best by the dynamic program's objective (alpa_stages.h); where the estimate of that is
   // above `most_seconds`, another one above it or nothing.
@@ -61,6 +72,7 @@ class StageSearch {
   std::int32_t first_segment(int unit) const;
   std::int32_t last_segment(int unit) const;
   std::int64_t in_flight(int following) const;
+  void count_in_flight();
   Table table(Limits limits) const;
   std::vector<Units> stages_of(int following, int units) const;
   void add_cheapest(Table& all, Fronts& fronts, Kind kind, const Units& stage, Limits limits) const;
@@ -76,12 +88,14 @@ class StageSearch {
   std::optional<AlpaPlan> plan_of(const StagePartition& partition) const;
 
   double estimate(const StagePartition& partition) const;
+  double fullest_bytes(const Table& all, const StagePartition& partition) const;
 
   Job job_;  // with the point's ZeRO stage
   const AlpaOptions& options_;
   SearchPoint point_;
   std::int64_t microbatches_ = 1;
-  double budget_ = 0;  // bytes
+  double budget_ = 0;                    // bytes
+  std::vector<std::int64_t> in_flight_;  // by stages that follow; empty: 1F1B's
   std::vector<StageGraph> graphs_;
   std::vector<LogicalMesh> meshes_;  // theirs
   std::vector<int> unit_ends_;       // layers

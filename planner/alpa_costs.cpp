@@ -93,8 +93,8 @@ std::string AlpaCosts::key_of(std::size_t o) const {
 // does not hide them where they overlap it; ZeRO-2 and 3 scatter every microbatch's, others once per step.
 // ZeRO-3 gathers weights before either pass, hidden behind one of like length. The update reads and writes
 // what is kept, once.
-double AlpaCosts::data_parallel_seconds(const Operator& op, const Layout& layout,
-                                        const OperatorSeconds& own) {
+AlpaCosts::DataParallelSeconds AlpaCosts::data_parallel_seconds(const Operator& op, const Layout& layout,
+                                                                const OperatorSeconds& own) {
   const int zero = job_.optimizer.zero_stage;
   double sums = 0, gathers = 0, update = 0;
   for (std::size_t i = 0; i < op.inputs.size(); ++i) {
@@ -115,12 +115,14 @@ double AlpaCosts::data_parallel_seconds(const Operator& op, const Layout& layout
     update += prices_.memory_seconds(2 * elements / (zero >= 1 ? ranks : 1) *
                                      (state_.optimizer + state_.gradients));
   }
-  if (hides_data_parallel_) return update / microbatches_;
+  const bool each_time = zero >= 2 && !job_.optimizer.no_sync;
+  const double exchanged = (each_time ? sums : sums / microbatches_) + 2 * gathers;
+  if (hides_data_parallel_) return {update / microbatches_, exchanged};
   const double backward = own.backward_input + own.backward_weight;
   if (job_.optimizer.overlap_grad_reduce) sums = std::max(0.0, sums - backward);
-  const bool each_time = zero >= 2 && !job_.optimizer.no_sync;
-  return (each_time ? sums : sums / microbatches_) + std::max(0.0, gathers - own.forward) +
-         std::max(0.0, gathers - backward) + update / microbatches_;
+  const double taken = (each_time ? sums : sums / microbatches_) + std::max(0.0, gathers - own.forward) +
+                       std::max(0.0, gathers - backward) + update / microbatches_;
+  return {taken, exchanged};
 }
 
 double AlpaCosts::kept_outputs(std::size_t o, const Layout& layout) const {
@@ -139,7 +141,9 @@ OperatorCost AlpaCosts::operator_cost(std::size_t o, const Layout& layout) {
   const double backward = seconds.backward_input + seconds.backward_weight;
   const double forwards = region_of_[o] >= 0 ? 2 : 1;
   OperatorCost cost;
-  cost.seconds = forwards * seconds.forward + backward + data_parallel_seconds(op, layout, seconds);
+  const DataParallelSeconds data_parallel = data_parallel_seconds(op, layout, seconds);
+  cost.seconds = forwards * seconds.forward + backward + data_parallel.taken;
+  cost.exchange_seconds = data_parallel.exchanged;
   cost.activation_bytes = kept_outputs(o, layout);
   for (std::size_t i = 0; i < op.inputs.size(); ++i) {
     const Tensor& tensor = stage_.graph.tensors[op.inputs[i]];

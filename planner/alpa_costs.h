@@ -13,6 +13,7 @@ namespace simrun {
 struct OperatorCost {
   double seconds = 0;  // per microbatch
   double static_bytes = 0, activation_bytes = 0;
+  double exchange_seconds = 0;  // per microbatch: of what data-parallel ranks exchange, hidden or not
 };
 
 // The numbers of a StageGraph, one operator or pair of neighbours at a time.
@@ -32,7 +33,11 @@ class AlpaCosts {
 
  private:
   bool counts(const Operator& op, TensorId parameter) const;
-  double data_parallel_seconds(const Operator& op, const Layout& layout, const OperatorSeconds& own);
+  struct DataParallelSeconds {
+    double taken = 0, exchanged = 0;
+  };
+  DataParallelSeconds data_parallel_seconds(const Operator& op, const Layout& layout,
+                                            const OperatorSeconds& own);
   double kept_outputs(std::size_t o, const Layout& layout) const;
   Layout held(const Operator& writer, TensorId tensor, const Layout& layout) const;
   struct Use {

@@ -88,20 +88,23 @@ class StageGraphBuilder {
       stage_.seconds.push_back(stage_.seconds[first]);
       stage_.static_bytes.push_back(stage_.static_bytes[first]);
       stage_.activation_bytes.push_back(stage_.activation_bytes[first]);
+      stage_.exchange_seconds.push_back(stage_.exchange_seconds[first]);
       return;
     }
     stage_.strategies.push_back(
         operator_strategies(stage_.graph, stage_.graph.operators[o], stage_.mesh, stage_.axes));
-    std::vector<double> seconds, static_bytes, activation_bytes;
+    std::vector<double> seconds, static_bytes, activation_bytes, exchange_seconds;
     for (const OperatorStrategy& strategy : stage_.strategies[o]) {
       const OperatorCost cost = costs_.operator_cost(o, strategy.layout);
       seconds.push_back(cost.seconds);
       static_bytes.push_back(cost.static_bytes);
       activation_bytes.push_back(cost.activation_bytes);
+      exchange_seconds.push_back(cost.exchange_seconds);
     }
     stage_.seconds.push_back(std::move(seconds));
     stage_.static_bytes.push_back(std::move(static_bytes));
     stage_.activation_bytes.push_back(std::move(activation_bytes));
+    stage_.exchange_seconds.push_back(std::move(exchange_seconds));
   }
 
   // By writer: all tensors between the two, and parameters that both read.

@@ -37,6 +37,7 @@ struct StageGraph {
   std::vector<SharedList<double>> seconds;               // by operator and strategy, per microbatch
   std::vector<SharedList<double>> static_bytes;          // weights, gradients, optimizer state
   std::vector<SharedList<double>> activation_bytes;      // kept for backward, of one microbatch
+  std::vector<SharedList<double>> exchange_seconds;      // of data-parallel ranks, hidden or not
   std::vector<ChoiceEdge> edges;                         // between operators: seconds per microbatch
   std::vector<std::int32_t>
       segment;  // by operator: 0 before the layers, then layer by layer, last behind them

@@ -14,7 +14,7 @@ namespace {
 constexpr double never = std::numeric_limits<double>::infinity();
 
 // Of data-parallel ranks ZeRO-1 takes less memory than ZeRO-0 and as much time. In pipelines ZeRO-2 and 3 are
-// looked at where memory asks for them (add_sharded).
+// looked at where memory asks for them (sharded).
 std::vector<int> zero_stages(const AlpaOptions& options, std::int64_t pipeline) {
   const std::vector<std::int64_t>& asked = options.zero_stages;
   std::vector<int> stages;
@@ -38,8 +38,8 @@ std::vector<SearchPoint> points_of(const Job& job, const AlpaOptions& options, b
         !is_sub_mesh(job.cluster, job.world_size() / pipeline))
       continue;
     for (const int zero_stage : zero_stages(options, pipeline)) {
-      // What ZeRO-2 and 3 exchange is hidden, and what others reduce if the job says so.
-      if (hides_data_parallel && zero_stage < 2 && !job.optimizer.overlap_grad_reduce) continue;
+      // What ZeRO-3 gathers is hidden, and what is reduced if the job says so.
+      if (hides_data_parallel && zero_stage < 3 && !job.optimizer.overlap_grad_reduce) continue;
       for (const std::int64_t sequences : microbatch_sizes(job, pipeline, options.microbatches))
         points.push_back({pipeline, sequences, zero_stage, hides_data_parallel});
     }
@@ -90,29 +90,29 @@ std::vector<AlpaPlan> AlpaProposals::more(double most_s) {
 
 std::vector<AlpaPlan> AlpaProposals::less_busy(double most_s, std::size_t most) {
   constexpr double longest = 1.5;  // x that, under 1F1B
-  const auto least = [&](const BoundedPoint* at) {
-    return least_seconds(variants_[at->variant].job, at->point, at->bound);
+  const auto least = [&](std::size_t i) {
+    return least_seconds(variants_[equal_[i].variant].job, equal_[i].point, equal_[i].bound);
   };
   std::vector<AlpaPlan> plans;
-  std::vector<BoundedPoint*> open;
-  for (BoundedPoint& at : equal_)
-    if (!at.is_proposed && at.point.pipeline > 1) open.push_back(&at);
+  std::vector<std::size_t> open;
+  for (std::size_t i = 0; i < equal_.size(); ++i)
+    if (!equal_[i].is_proposed && equal_[i].point.pipeline > 1) open.push_back(i);
   while (plans.size() < most && goes_on()) {
-    std::erase_if(open, [&](const BoundedPoint* at) { return least(at) >= most_s; });
+    std::erase_if(open, [&](std::size_t i) { return least(i) >= most_s; });
     if (open.empty()) break;
     std::ranges::stable_sort(open, {}, least);
-    BoundedPoint& next = *open.front();
-    std::vector<BoundedPoint> one{next};
-    if (!next.is_own) {
+    const std::size_t next = open.front();
+    if (!equal_[next].is_own) {
+      std::vector<BoundedPoint> one{equal_[next]};
       bound(one);
-      next = one.front();
+      equal_[next] = one.front();
       continue;
     }
     open.erase(open.begin());
-    one.front().most_s = longest * most_s;
-    if (!next.plan) find_plans(one);
-    if (one.front().plan) plans.push_back(*one.front().plan);
-    next = one.front();
+    equal_[next].most_s = longest * most_s;
+    if (!equal_[next].plan)
+      for (const std::size_t added : found(equal_, {next})) open.push_back(added);
+    if (equal_[next].plan) plans.push_back(*equal_[next].plan);
   }
   return proposed(std::move(plans));
 }
@@ -138,7 +138,7 @@ StageSearch AlpaProposals::search_at(const BoundedPoint& at) const {
 // Puts the points' own bounds in place: infinite where there are none.
 void AlpaProposals::bound(std::vector<BoundedPoint>& points) const {
   in_threads(threads_, points.size(), [&](unsigned, std::size_t i) {
-    points[i].bound = search_at(points[i]).lower_bound().value_or(StageBound{never, never, 0});
+    points[i].bound = search_at(points[i]).lower_bound().value_or(StageBound{never, never});
     points[i].is_own = true;
   });
 }
@@ -147,29 +147,41 @@ void AlpaProposals::bound(std::vector<BoundedPoint>& points) const {
 void AlpaProposals::find_plans(std::vector<BoundedPoint>& points) const {
   in_threads(threads_, points.size(), [&](unsigned, std::size_t i) {
     BoundedPoint& at = points[i];
-    std::optional<AlpaPlan> plan = search_at(at).best_plan(at.most_s);
-    if (!plan || plan->estimate_s > at.most_s) return;
-    plan->recompute = variants_[at.variant].recompute;
-    at.plan = std::move(plan);
+    StageResult found = search_at(at).search(at.most_s);
+    at.fullness = std::max(at.fullness, found.fullness);
+    if (!found.plan || found.plan->estimate_s > at.most_s) return;
+    found.plan->recompute = variants_[at.variant].recompute;
+    at.plan = std::move(found.plan);
   });
 }
 
 // In pipelines ZeRO-2 and 3 take less memory and exchange what ZeRO-1 does once a step with every microbatch:
 // they are looked at where the fastest stages are nearly too large without.
-void AlpaProposals::add_sharded(std::vector<BoundedPoint>& points) const {
+std::optional<AlpaProposals::BoundedPoint> AlpaProposals::sharded(const BoundedPoint& at) const {
   constexpr double nearly_full = 0.8;
-  if (!options_.zero_stages.empty()) return;
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    const BoundedPoint& at = points[i];
-    const bool is_last = at.point.pipeline == 1 || at.point.unlike || at.point.zero_stage == 3;
-    if (is_last || !at.is_own || at.bound.step_s == never || at.bound.fullness < nearly_full) continue;
-    BoundedPoint next{at.variant, at.point, at.bound};
-    next.point.zero_stage += 1;
-    const bool is_there = std::ranges::any_of(points, [&](const BoundedPoint& other) {
-      return other.variant == next.variant && other.point == next.point;
-    });
-    if (!is_there) points.push_back(std::move(next));
+  const bool may_be = at.point.pipeline > 1 && at.point.zero_stage < 3 && options_.zero_stages.empty();
+  if (!may_be || at.fullness < nearly_full) return std::nullopt;
+  BoundedPoint next{at.variant, at.point, at.bound};
+  next.point.zero_stage += 1;
+  return next;
+}
+
+// Puts the plans of these points in place; which points there are more of now.
+std::vector<std::size_t> AlpaProposals::found(std::vector<BoundedPoint>& points,
+                                              const std::vector<std::size_t>& at) {
+  std::vector<BoundedPoint> searched;
+  for (const std::size_t i : at) searched.push_back(points[i]);
+  find_plans(searched);
+  std::vector<std::size_t> added;
+  for (std::size_t k = 0; k < at.size(); ++k) {
+    const bool is_first = points[at[k]].fullness == 0;
+    points[at[k]] = searched[k];
+    const std::optional<BoundedPoint> next = sharded(searched[k]);
+    if (!next || !is_first) continue;
+    added.push_back(points.size());
+    points.push_back(*next);
   }
+  return added;
 }
 
 // As many at a time as there are threads, until somebody stops it.
@@ -206,7 +218,6 @@ std::vector<AlpaProposals::BoundedPoint> AlpaProposals::points_of_equal_stages(b
     for (const BoundedPoint& of : points)
       if (of.is_own) bounds_[key_of(of.point)] = of.bound;
   }
-  add_sharded(points);
   return points;
 }
 
@@ -230,26 +241,21 @@ void AlpaProposals::search(std::vector<BoundedPoint>& points, BestByVariant& bes
                   [&](std::size_t i) { return points[i].bound.step_s > best.limit(points[i].variant); });
     std::ranges::stable_sort(open, {}, [&](std::size_t i) { return points[i].bound.step_s; });
     const std::size_t next = std::min<std::size_t>(open.size(), threads_);
-    std::vector<BoundedPoint> to_bound, to_search;
+    std::vector<BoundedPoint> to_bound;
     std::vector<std::size_t> bounded, searched;
     for (std::size_t i = 0; i < next; ++i) {
       BoundedPoint& at = points[open[i]];
       at.most_s = best.limit(at.variant);
       (at.is_own ? searched : bounded).push_back(open[i]);
-      (at.is_own ? to_search : to_bound).push_back(at);
+      if (!at.is_own) to_bound.push_back(at);
     }
     open.erase(open.begin(), open.begin() + static_cast<std::ptrdiff_t>(next));
     bound(to_bound);
-    find_plans(to_search);
     for (std::size_t i = 0; i < bounded.size(); ++i) points[bounded[i]] = to_bound[i];
-    for (std::size_t i = 0; i < searched.size(); ++i) {
-      points[searched[i]] = to_search[i];
-      if (to_search[i].plan) best.offer(*to_search[i].plan);
-    }
     open.insert(open.end(), bounded.begin(), bounded.end());
-    const std::size_t before = points.size();
-    add_sharded(points);
-    for (std::size_t i = before; i < points.size(); ++i) open.push_back(i);
+    for (const std::size_t added : found(points, searched)) open.push_back(added);
+    for (const std::size_t i : searched)
+      if (points[i].plan) best.offer(*points[i].plan);
   }
 }
 

@@ -40,6 +40,7 @@ class AlpaProposals {
     bool is_own = false;  // the bound is this point's, not that of one that takes no longer
     double most_s = std::numeric_limits<double>::infinity();  // a plan of it that is worth anything
     std::optional<AlpaPlan> plan = {};                        // its best, once that is known
+    double fullness = 0;                                      // StageResult, once it was searched
     bool is_proposed = false;
   };
   using PointKey = std::tuple<std::int64_t, std::int64_t, int>;
@@ -48,10 +49,11 @@ class AlpaProposals {
   bool goes_on();
   StageSearch search_at(const BoundedPoint& at) const;
   void bound(std::vector<BoundedPoint>& points) const;
-  void add_sharded(std::vector<BoundedPoint>& points) const;
+  std::optional<BoundedPoint> sharded(const BoundedPoint& at) const;
   std::vector<BoundedPoint> points_of_equal_stages(bool hides_data_parallel);
   std::vector<BoundedPoint> bounded_in_turn(std::vector<BoundedPoint> unknown);
   void find_plans(std::vector<BoundedPoint>& points) const;
+  std::vector<std::size_t> found(std::vector<BoundedPoint>& points, const std::vector<std::size_t>& at);
   void search(std::vector<BoundedPoint>& points, BestByVariant& best);
   std::vector<AlpaPlan> proposed(std::vector<AlpaPlan> plans);
   std::vector<AlpaPlan> of_unlike_stages(const BestByVariant& equal);

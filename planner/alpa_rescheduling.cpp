@@ -15,8 +15,6 @@ constexpr double worth_a_try = 1.02;       // x the best: forecasts err by as mu
 constexpr double surely_too_large = 1.05;  // x the limit, likewise
 constexpr std::size_t narrowings = 2;      // of their memory, at most
 
-double forwards_of(const Job& job) { return job.recompute.granularity == RecomputeGranularity::full ? 2 : 1; }
-
 // Of the fullest rank, by its microbatches in flight under the schedule and under 1F1B. Where a rank's stages
 // are dealt anew they are taken for those of the plan.
 double memory_ratio(const AlpaPlan& plan, const RankSchedule& schedule) {
@@ -75,8 +73,7 @@ AlpaRescheduling::Try AlpaRescheduling::forecast(std::size_t at, const RankSched
   const AlpaPlan& plan = trials_.outcome().plans[at];
   const SimulatedPlan& simulated = trials_.outcome().simulated[at];
   const double peak = static_cast<double>(simulated.peak_bytes) * memory_ratio(plan, schedule);
-  const double forwards = forwards_of(tightening_.variant_of(plan).job);
-  return {at, schedule, simulated.step_s * passes_.ratio(plan, schedule, forwards),
+  return {at, schedule, simulated.step_s * tightening_.schedule_ratio(plan, schedule),
           peak > surely_too_large * static_cast<double>(simulated.limit_bytes)};
 }
 
@@ -84,9 +81,14 @@ AlpaRescheduling::Try AlpaRescheduling::forecast(std::size_t at, const RankSched
 void AlpaRescheduling::run(const std::vector<Try>& tries) {
   std::vector<std::optional<AlpaPlan>> plans(tries.size());
   in_threads(tightening_.threads(), tries.size(), [&](unsigned, std::size_t i) {
-    AlpaPlan plan = with_schedule(trials_.outcome().plans[tries[i].at], tries[i].schedule);
-    plans[i] =
-        tries[i].is_crowded ? tightening_.searched_again(plan, options_) : std::optional(std::move(plan));
+    AlpaPlan plan = trials_.outcome().plans[tries[i].at];
+    if (!tries[i].is_crowded) {
+      plans[i] = tightening_.with_schedule(plan, tries[i].schedule);
+      return;
+    }
+    plan.schedule = tries[i].schedule.name;
+    plan.virtual_stages = tries[i].schedule.virtual_stages;
+    plans[i] = tightening_.searched_again(plan, options_);
   });
   std::vector<SearchedPlan> tried;
   for (std::optional<AlpaPlan>& plan : plans) {

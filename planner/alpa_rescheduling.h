@@ -36,7 +36,6 @@ class AlpaRescheduling {
   const AlpaOptions& options_;
   AlpaTightening& tightening_;
   AlpaTrials& trials_;
-  ScheduleForecasts passes_;
   std::size_t seen_ = 0;  // of the plans
 };
 

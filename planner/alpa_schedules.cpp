@@ -35,38 +35,47 @@ Placement placement_of(const std::string& schedule) {
   return entry == nullptr ? Placement::loop : entry->placement;
 }
 
-// Layers by stage: each next one is its rank's who would be done first with it, and there the stage's that
-// has fewest; of equals the earlier stage's but the first, which has the embedding.
-std::vector<std::int64_t> dealt_layers(const AlpaPlan& plan, const RankSchedule& schedule) {
-  const LayerSeconds seconds = layer_seconds(plan);
-  const auto ranks = static_cast<int>(plan.pipeline);
-  const Placement placement = placement_of(schedule.name);
-  std::vector<std::int64_t> layers(static_cast<std::size_t>(plan.pipeline * schedule.virtual_stages), 1);
-  const auto rank_of_stage = [&](std::size_t stage) {
-    return static_cast<std::size_t>(rank_of(placement, ranks, static_cast<int>(stage)));
-  };
-  std::vector<double> busy(static_cast<std::size_t>(ranks),
-                           static_cast<double>(schedule.virtual_stages) * seconds.layer);
-  busy.front() += seconds.before;
-  busy[rank_of_stage(layers.size() - 1)] += seconds.behind;
-  for (std::int64_t left = plan.stages.back().last_layer - std::ssize(layers); left > 0; --left) {
-    const auto rank = static_cast<std::size_t>(std::ranges::min_element(busy) - busy.begin());
-    std::size_t to = layers.size();
-    for (std::size_t stage = 0; stage < layers.size(); ++stage)
-      if (rank_of_stage(stage) == rank && (to == layers.size() || layers[stage] < layers[to])) to = stage;
-    ++layers[to];
-    busy[rank] += seconds.layer;
-  }
-  return layers;
-}
-
-std::vector<double> dealt_seconds(const AlpaPlan& plan, const std::vector<std::int64_t>& layers) {
-  const LayerSeconds seconds = layer_seconds(plan);
+std::vector<double> dealt_seconds(const LayerSeconds& seconds, const std::vector<std::int64_t>& layers) {
   std::vector<double> stages;
   for (const std::int64_t count : layers) stages.push_back(static_cast<double>(count) * seconds.layer);
   stages.front() += seconds.before;
   stages.back() += seconds.behind;
   return stages;
+}
+
+// The ends need none, as they have the embedding and the loss.
+std::int64_t least_layers(const std::vector<std::int64_t>& layers, std::size_t stage) {
+  return stage == 0 || stage + 1 == layers.size() ? 0 : 1;
+}
+
+// Layers by stage: each next one is its rank's who would be done first with it, and there the stage's that
+// would be.
+std::vector<std::int64_t> dealt_layers(const AlpaPlan& plan, const RankSchedule& schedule) {
+  const LayerSeconds seconds = layer_seconds(plan);
+  const auto ranks = static_cast<int>(plan.pipeline);
+  const Placement placement = placement_of(schedule.name);
+  std::vector<std::int64_t> layers(static_cast<std::size_t>(plan.pipeline * schedule.virtual_stages), 1);
+  for (const std::size_t end : {std::size_t{0}, layers.size() - 1}) layers[end] = least_layers(layers, end);
+  std::vector<double> stages = dealt_seconds(seconds, layers), busy(static_cast<std::size_t>(ranks), 0);
+  const auto rank_of_stage = [&](std::size_t stage) {
+    return static_cast<std::size_t>(rank_of(placement, ranks, static_cast<int>(stage)));
+  };
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) busy[rank_of_stage(stage)] += stages[stage];
+  for (std::int64_t left = plan.stages.back().last_layer - std::ssize(layers) + 2; left > 0; --left) {
+    const auto rank = static_cast<std::size_t>(std::ranges::min_element(busy) - busy.begin());
+    std::size_t to = layers.size();
+    for (std::size_t stage = 0; stage < layers.size(); ++stage)
+      if (rank_of_stage(stage) == rank && (to == layers.size() || stages[stage] < stages[to])) to = stage;
+    ++layers[to];
+    stages[to] += seconds.layer;
+    busy[rank] += seconds.layer;
+  }
+  return layers;
+}
+
+PipelineShape shape_of(const AlpaPlan& plan, const RankSchedule& schedule) {
+  return {static_cast<int>(plan.pipeline), static_cast<int>(schedule.virtual_stages),
+          static_cast<int>(plan.microbatches)};
 }
 
 std::vector<std::int64_t> numbers_of_stages(const AlpaPlan& plan, const ScheduleEntry& entry,
@@ -116,23 +125,7 @@ std::vector<RankSchedule> other_schedules(const Job& job, const AlpaPlan& plan,
   return schedules;
 }
 
-AlpaPlan with_schedule(AlpaPlan plan, const RankSchedule& schedule) {
-  plan.schedule = schedule.name;
-  plan.virtual_stages = schedule.virtual_stages;
-  if (schedule.virtual_stages == 1) return plan;
-  const std::vector<std::int64_t> layers = dealt_layers(plan, schedule);
-  const std::vector<AlpaStage> whole = std::move(plan.stages);
-  plan.stages.clear();
-  std::int64_t first = 0;
-  for (const std::int64_t count : layers) {
-    const auto of = std::ranges::find_if(whole, [&](const AlpaStage& s) { return first < s.last_layer; });
-    plan.stages.push_back({first, first + count, of->mesh, 0, 0, 0});
-    first += count;
-  }
-  return plan;
-}
-
-const Schedule& ScheduleForecasts::order_of(const ScheduleEntry& entry, const PipelineShape& shape) {
+const Schedule& RankSchedules::order_of(const ScheduleEntry& entry, const PipelineShape& shape) {
   const std::tuple key{entry.name, shape.ranks, shape.virtual_stages, shape.microbatches};
   {
     const std::scoped_lock lock(mutex_);
@@ -156,34 +149,88 @@ static PassTimes times_of(double seconds, double forwards, double handover_s) {
   return times;
 }
 
-double ScheduleForecasts::passes_s(const ScheduleEntry& entry, const std::vector<double>& stage_seconds,
-                                   const PassShares& shares, PipelineShape shape) {
+// Seconds of a step's passes.
+double RankSchedules::passes_s(const ScheduleEntry& entry, const std::vector<double>& stage_seconds,
+                               const PassShares& shares, PipelineShape shape) {
   for (const double seconds : stage_seconds)
     shape.stage_times.push_back(times_of(seconds, shares.forwards, shares.handover_s));
   return 1e-12 * static_cast<double>(evaluate(order_of(entry, shape), shape).makespan);
 }
 
-double ScheduleForecasts::ratio(const AlpaPlan& under_1f1b, const RankSchedule& schedule, double forwards) {
-  const ScheduleEntry* entry = find_schedule(schedule.name);
-  if (entry == nullptr) return 1;
-  std::vector<double> own;
+// What the estimate has besides stages is handed on, forth and back.
+RankSchedules::PassShares RankSchedules::shares_of(const AlpaPlan& plan, double forwards) {
   double sum = 0, slowest = 0;
-  for (const AlpaStage& stage : under_1f1b.stages) {
-    own.push_back(stage.seconds);
+  for (const AlpaStage& stage : plan.stages) {
     sum += stage.seconds;
     slowest = std::max(slowest, stage.seconds);
   }
-  // What the estimate has besides, forth and back.
-  const double handovers_s =
-      under_1f1b.estimate_s - sum - static_cast<double>(under_1f1b.microbatches - 1) * slowest;
-  const PassShares shares{forwards,
-                          std::max(0.0, handovers_s) / (2 * static_cast<double>(under_1f1b.pipeline))};
-  PipelineShape shape{static_cast<int>(under_1f1b.pipeline), 1, static_cast<int>(under_1f1b.microbatches)};
-  const double before = passes_s(*find_schedule(AlpaPlan{}.schedule), own, shares, shape);
-  shape.virtual_stages = static_cast<int>(schedule.virtual_stages);
-  const std::vector<double> dealt =
-      schedule.virtual_stages == 1 ? own : dealt_seconds(under_1f1b, dealt_layers(under_1f1b, schedule));
-  return passes_s(*entry, dealt, shares, shape) / before;
+  const double handovers_s = plan.estimate_s - sum - static_cast<double>(plan.microbatches - 1) * slowest;
+  return {forwards, std::max(0.0, handovers_s) / (2 * static_cast<double>(plan.pipeline))};
+}
+
+// Layers are moved one by one as long as the schedule's passes take less by it, where stages are unlike.
+std::vector<std::int64_t> RankSchedules::moved_layers(const AlpaPlan& plan, const RankSchedule& schedule,
+                                                      double forwards) {
+  constexpr std::size_t most_passes = 4'000'000;  // that are looked at: part of a second
+  constexpr double worth_moving = 0.998;
+  std::vector<std::int64_t> layers = dealt_layers(plan, schedule);
+  const LayerSeconds seconds = layer_seconds(plan);
+  const ScheduleEntry* entry = find_schedule(schedule.name);
+  PipelineShape shape = shape_of(plan, schedule);
+  const PassShares shares = shares_of(plan, forwards);
+  const std::size_t passes = 3 * layers.size() * static_cast<std::size_t>(shape.microbatches);
+  std::size_t left = most_passes / std::max<std::size_t>(passes, 1);
+  const auto taken_by = [&](const std::vector<std::int64_t>& of) {
+    left -= std::min<std::size_t>(left, 1);
+    return passes_s(*entry, dealt_seconds(seconds, of), shares, shape);
+  };
+  double best_s = taken_by(layers);
+  for (bool is_better = true; is_better && left > 0;) {
+    is_better = false;
+    std::vector<std::int64_t> best = layers;
+    for (std::size_t from = 0; from < layers.size(); ++from)
+      for (std::size_t to = 0; to < layers.size() && left > 0; ++to) {
+        if (from == to || layers[from] <= least_layers(layers, from)) continue;
+        std::vector<std::int64_t> moved = layers;
+        --moved[from];
+        ++moved[to];
+        const double moved_s = taken_by(moved);
+        if (moved_s >= worth_moving * best_s) continue;
+        best_s = moved_s;
+        best = std::move(moved);
+        is_better = true;
+      }
+    layers = std::move(best);
+  }
+  return layers;
+}
+
+AlpaPlan RankSchedules::with_schedule(AlpaPlan plan, const RankSchedule& schedule, double forwards) {
+  plan.schedule = schedule.name;
+  plan.virtual_stages = schedule.virtual_stages;
+  if (schedule.virtual_stages == 1) return plan;
+  const std::vector<std::int64_t> layers = moved_layers(plan, schedule, forwards);
+  const std::vector<AlpaStage> whole = std::move(plan.stages);
+  plan.stages.clear();
+  std::int64_t first = 0;
+  for (const std::int64_t count : layers) {
+    const auto of = std::ranges::find_if(whole, [&](const AlpaStage& s) { return first < s.last_layer; });
+    plan.stages.push_back({first, first + count, of == whole.end() ? whole.back().mesh : of->mesh, 0, 0, 0});
+    first += count;
+  }
+  return plan;
+}
+
+double RankSchedules::ratio(const AlpaPlan& under_1f1b, const RankSchedule& schedule, double forwards) {
+  const ScheduleEntry* entry = find_schedule(schedule.name);
+  if (entry == nullptr) return 1;
+  std::vector<double> own;
+  for (const AlpaStage& stage : under_1f1b.stages) own.push_back(stage.seconds);
+  const PassShares shares = shares_of(under_1f1b, forwards);
+  const double before = passes_s(*find_schedule(AlpaPlan{}.schedule), own, shares, shape_of(under_1f1b, {}));
+  if (schedule.virtual_stages > 1)
+    own = dealt_seconds(layer_seconds(under_1f1b), dealt_layers(under_1f1b, schedule));
+  return passes_s(*entry, own, shares, shape_of(under_1f1b, schedule)) / before;
 }
 
 }  // namespace simrun

@@ -28,15 +28,15 @@ struct ScheduleLimits {
 // Those that the stages of a 1F1B plan can be dealt to, other than 1F1B, smallest numbers first.
 std::vector<RankSchedule> other_schedules(const Job& job, const AlpaPlan& plan, const ScheduleLimits& limits);
 
-// The layers of a plan dealt anew, each with the layouts it has: the mesh of all ranks is the same. Ranks are
-// done at the same time, as far as whole layers allow it, by what the plan's stages take.
-AlpaPlan with_schedule(AlpaPlan plan, const RankSchedule& schedule);
-
-// What other schedules make of a plan's passes. Each order is made once; from several threads at once.
-class ScheduleForecasts {
+// What other schedules make of a plan's passes, by the schedules' own lists of them. `forwards`: that a
+// microbatch takes, 2 where all is recomputed. Each order is made once; from several threads at once.
+class RankSchedules {
  public:
-  // How long the passes of a plan under the schedule take, by those under 1F1B: of the rules alone, results
-  // being handed on in no rank's time. `forwards`: that a microbatch takes, 2 where all is recomputed.
+  // The layers of a plan under 1F1B dealt anew, each with the layouts it has: the mesh of all ranks is the
+  // same. Ranks are done at the same time and wait little, as far as whole layers allow it.
+  AlpaPlan with_schedule(AlpaPlan plan, const RankSchedule& schedule, double forwards);
+
+  // How long the passes of a plan under the schedule take, by those under 1F1B.
   double ratio(const AlpaPlan& under_1f1b, const RankSchedule& schedule, double forwards);
 
  private:
@@ -45,6 +45,8 @@ class ScheduleForecasts {
   };
   double passes_s(const ScheduleEntry& entry, const std::vector<double>& stage_seconds,
                   const PassShares& shares, PipelineShape shape);
+  static PassShares shares_of(const AlpaPlan& plan, double forwards);
+  std::vector<std::int64_t> moved_layers(const AlpaPlan& plan, const RankSchedule& schedule, double forwards);
   const Schedule& order_of(const ScheduleEntry& entry, const PipelineShape& shape);
 
   std::mutex mutex_;

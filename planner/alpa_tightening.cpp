@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "planner/alpa_schedules.h"
 #include "planner/stage_search.h"
 #include "sim/in_threads.h"
 
@@ -11,7 +10,7 @@ namespace simrun {
 
 AlpaTightening::AlpaTightening(const std::vector<AlpaVariant>& variants, const AlpaOptions& options,
                                CollectivePrices& collectives, AlpaTrials& trials)
-    : variants_(variants), options_(options), collectives_(collectives), trials_(trials) {}
+    : variants_(variants), options_(options), collectives_(collectives), trials_(trials), schedules_(std::make_unique<RankSchedules>()) {}
 
 unsigned AlpaTightening::threads() const {
   return options_.threads > 0 ? options_.threads : thread_per_processor();
@@ -27,7 +26,19 @@ std::optional<AlpaPlan> AlpaTightening::searched_again(const AlpaPlan& plan,
       StageSearch(variant_of(plan).job, options, point_of(plan), collectives_).best_plan();
   if (!found) return std::nullopt;
   found->recompute = plan.recompute;
-  return with_schedule(std::move(*found), {plan.schedule, plan.virtual_stages});
+  return with_schedule(*found, {plan.schedule, plan.virtual_stages});
+}
+
+static double forwards_of(const Job& job) {
+  return job.recompute.granularity == RecomputeGranularity::full ? 2 : 1;
+}
+
+AlpaPlan AlpaTightening::with_schedule(const AlpaPlan& plan, const RankSchedule& schedule) const {
+  return schedules_->with_schedule(plan, schedule, forwards_of(variant_of(plan).job));
+}
+
+double AlpaTightening::schedule_ratio(const AlpaPlan& plan, const RankSchedule& schedule) const {
+  return schedules_->ratio(plan, schedule, forwards_of(variant_of(plan).job));
 }
 
 void AlpaTightening::tighten(std::vector<SearchedPlan> tried, std::size_t times) {

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <vector>
 
+#include "planner/alpa_schedules.h"
 #include "planner/alpa_search.h"
 #include "planner/alpa_trials.h"
 
@@ -32,6 +34,11 @@ class AlpaTightening {
   // simulator says: so often at most.
   void tighten(std::vector<SearchedPlan> tried, std::size_t times);
 
+  // Of its stages under 1F1B.
+  AlpaPlan with_schedule(const AlpaPlan& plan, const RankSchedule& schedule) const;
+  // RankSchedules::ratio
+  double schedule_ratio(const AlpaPlan& plan, const RankSchedule& schedule) const;
+
   unsigned threads() const;
 
  private:
@@ -39,6 +46,7 @@ class AlpaTightening {
   const AlpaOptions& options_;
   CollectivePrices& collectives_;
   AlpaTrials& trials_;
+  std::unique_ptr<RankSchedules> schedules_;
 };
 
 }  // namespace simrun

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <memory>
 #include <stdexcept>
 #include <utility>
 
@@ -23,7 +22,7 @@ struct StageSearch::Fronts {
 struct StageSearch::Table {
   StageCosts costs;
   std::vector<bool> is_bound = {};        // by StageCosts::index: fits at no less
-  std::vector<double> bytes_of_one = {};  // likewise: of the cheapest layouts, one microbatch in flight
+  std::vector<double> bytes = {};   // likewise, where memory counts: of the cheapest layouts
 };
 
 // Of unlike sizes few are enough: it is where the work of stages differs that they help.
@@ -106,7 +105,7 @@ StageSearch::Table StageSearch::table(Limits limits) const {
   if (point_.unlike && job_.cluster.nodes > 1)
     all.costs.node_devices = static_cast<int>(job_.cluster.gpus_per_node);
   all.is_bound.assign(all.costs.seconds.size(), false);
-  all.bytes_of_one.assign(all.costs.seconds.size(), 0);
+  all.bytes.assign(all.costs.seconds.size(), 0);
   for (int mesh = 0; mesh < static_cast<int>(graphs_.size()); ++mesh) {
     const StageGraph& graph = graphs_[static_cast<std::size_t>(mesh)];
     Fronts fronts(graph);
@@ -145,11 +144,11 @@ void StageSearch::add_cheapest(Table& all, Fronts& fronts, Kind kind, const Unit
   if (static_cast<double>(microbatches_) * cheapest.cost > limits.seconds) return;
   const std::size_t at = all.costs.index(kind.following, kind.mesh, stage.first, stage.last);
   all.costs.seconds[at] = cheapest.cost;
-  all.bytes_of_one[at] = cheapest.memory;
   if (limits.memory == Memory::ignored) return;
   const double per_microbatch = fronts.two.of(begin, end).front().memory - cheapest.memory;
   const auto further = static_cast<double>(in_flight(kind.following) - 1);
-  all.is_bound[at] = cheapest.memory + further * per_microbatch > budget_;
+  all.bytes[at] = cheapest.memory + further * per_microbatch;
+  all.is_bound[at] = all.bytes[at] > budget_;
 }
 
 // The cheapest that fit, where only a bound is known of them.
@@ -234,45 +233,44 @@ std::optional<StageBound> StageSearch::lower_bound() const {
   const Table all = table({Memory::ignored});
   const std::optional<StagePartition> best = best_of(all.costs, std::numeric_limits<double>::infinity());
   if (!best) return std::nullopt;
-  StageBound bound{best->seconds, 0, 0};
+  StageBound bound{best->seconds, 0};
   for (const PlacedStage& placed : best->stages)
     bound.slowest_s = std::max(bound.slowest_s, static_cast<double>(microbatches_) * placed.seconds);
-  bound.fullness = fullest_bytes(all, *best) / budget_;
   return bound;
 }
 
-// Of the cheapest layouts. Equal stages alone are asked for it.
-double StageSearch::fullest_bytes(const Table& all, const StagePartition& partition) const {
-  if (point_.unlike) return 0;
-  std::vector<std::unique_ptr<StageFronts>> of_two(graphs_.size());
+double StageSearch::fullest_bytes(const Table& all, const StagePartition& partition) {
   double fullest = 0;
   const int stages = static_cast<int>(partition.stages.size());
   for (int s = 0; s < stages; ++s) {
     const PlacedStage& placed = partition.stages[static_cast<std::size_t>(s)];
-    const auto mesh = static_cast<std::size_t>(placed.mesh);
-    if (!of_two[mesh]) of_two[mesh] = std::make_unique<StageFronts>(graphs_[mesh], 2, ChoiceLimits{});
-    const int following = stages - 1 - s;
-    const double one = all.bytes_of_one[all.costs.index(following, placed.mesh, placed.first, placed.last)];
-    const double two =
-        of_two[mesh]->of(first_segment(placed.first), last_segment(placed.last - 1)).front().memory;
-    fullest = std::max(fullest, one + static_cast<double>(in_flight(following) - 1) * (two - one));
+    const std::size_t at = all.costs.index(stages - 1 - s, placed.mesh, placed.first, placed.last);
+    fullest = std::max(fullest, all.bytes[at]);
   }
   return fullest;
 }
 
 // A partition that is the best by bounds, and rests on none, is the best: first whatever its ends are, then
 // with ends that are alike.
-std::optional<AlpaPlan> StageSearch::best_plan(double most_seconds) const {
-  if (graphs_.empty() || std::cmp_greater(point_.pipeline, unit_ends_.size())) return std::nullopt;
+StageResult StageSearch::search(double most_seconds) const {
+  StageResult result;
+  if (graphs_.empty() || std::cmp_greater(point_.pipeline, unit_ends_.size())) return result;
   Table all = table({Memory::counts, most_seconds});
   for (;;) {
     const std::optional<StagePartition> any = best_of(all.costs, most_seconds);
-    if (!any) return std::nullopt;
+    if (!any) return result;
+    if (result.fullness == 0) result.fullness = fullest_bytes(all, *any) / budget_;
     if (settle(all, *any)) continue;
     const std::optional<StagePartition> best = with_like_ends(*any, all.costs, most_seconds);
-    if (!best) return std::nullopt;
-    if (!settle(all, *best)) return plan_of(*best);
+    if (!best) return result;
+    if (settle(all, *best)) continue;
+    result.plan = plan_of(*best);
+    return result;
   }
+}
+
+std::optional<AlpaPlan> StageSearch::best_plan(double most_seconds) const {
+  return search(most_seconds).plan;
 }
 
 StageLayouts StageSearch::layouts_of_stage(const PlacedStage& placed, int following) const {
@@ -313,12 +311,12 @@ double StageSearch::estimate(const StagePartition& partition) const {
          static_cast<double>(microbatches_ - 1) * (std::max(slowest, period) - slowest);
 }
 
-// Bytes of one microbatch.
-static double activations_of(const StageLayouts& stage) {
-  double bytes = 0;
+// Of one microbatch, by `list`: bytes or seconds by operator and strategy.
+static double sum_over(const StageLayouts& stage, const std::vector<SharedList<double>>& list) {
+  double sum = 0;
   for (std::size_t node = 0; node < stage.part.operators.size(); ++node)
-    bytes += stage.graph->activation_bytes[stage.part.operators[node]][stage.chosen.strategies[node]];
-  return bytes;
+    sum += list[stage.part.operators[node]][stage.chosen.strategies[node]];
+  return sum;
 }
 
 std::optional<AlpaPlan> StageSearch::plan_of(const StagePartition& partition) const {
@@ -343,7 +341,11 @@ std::optional<AlpaPlan> StageSearch::plan_of(const StagePartition& partition) co
     if (layouts[s].chosen.strategies.empty()) return std::nullopt;
     const std::int64_t first = placed.first == 0 ? 0 : unit_ends_[static_cast<std::size_t>(placed.first - 1)];
     plan.stages.push_back({first, unit_ends_[static_cast<std::size_t>(placed.last - 1)], layouts[s].mesh,
-                           layouts[s].chosen.cost, layouts[s].chosen.memory, activations_of(layouts[s])});
+                           layouts[s].chosen.cost, layouts[s].chosen.memory, sum_over(layouts[s], layouts[s].graph->activation_bytes)});
+    // No more is hidden than there is to hide it behind.
+    const double exchange_s = sum_over(layouts[s], layouts[s].graph->exchange_seconds);
+    if (point_.hides_data_parallel)
+      plan.estimate_s = std::max(plan.estimate_s, static_cast<double>(microbatches_) * exchange_s);
   }
   plan.tensor =
       point_.unlike ? layouts.front().mesh.x : tensor_ranks(point_.sequences, meshes_.front().devices());

@@ -29,7 +29,12 @@ SearchPoint point_of(const AlpaPlan& plan);
 struct StageBound {
   double step_s = 0;     // under 1F1B
   double slowest_s = 0;  // of the same stages, what the slowest is busy: under any schedule
-  double fullness = 0;   // x what the plan may take of memory: of the fullest of them
+};
+
+struct StageResult {
+  std::optional<AlpaPlan> plan;
+  // x what a plan may take of memory: the fullest of the stages that would be fastest if memory did not count.
+  double fullness = 0;
 };
 
 // Whether stages of unlike size can be compiled for the job at all (configs/stage_size_rules.cpp).
@@ -50,6 +55,8 @@ class StageSearch {
   // The plan that is best by the dynamic program's objective (alpa_stages.h); where the estimate of that is
   // above `most_seconds`, another one above it or nothing.
   std::optional<AlpaPlan> best_plan(double most_seconds = std::numeric_limits<double>::infinity()) const;
+  // Likewise, and why it is no faster.
+  StageResult search(double most_seconds) const;
 
  private:
   struct Kind {
@@ -88,7 +95,7 @@ class StageSearch {
   std::optional<AlpaPlan> plan_of(const StagePartition& partition) const;
 
   double estimate(const StagePartition& partition) const;
-  double fullest_bytes(const Table& all, const StagePartition& partition) const;
+  static double fullest_bytes(const Table& all, const StagePartition& partition);
 
   Job job_;  // with the point's ZeRO stage
   const AlpaOptions& options_;

@@ -18,8 +18,9 @@ namespace simrun {
 namespace {
 
 constexpr std::size_t fine_buckets = 512;
-constexpr std::size_t tightenings = 3;     // of a proposal's memory, at most
-constexpr std::size_t further_rounds = 4;  // of proposals behind the best ones, at most
+constexpr std::size_t tightenings = 3;  // of a proposal's memory, at most
+// Of proposals behind the best ones, at most; the second number where nothing has fit yet.
+constexpr std::size_t further_rounds = 4, rounds_in_vain = 2;
 // Tries of plans under other schedules.
 constexpr std::size_t most_reschedulings = 16;
 // Proposals for these whose slowest stage is busy for less than so much of the best step.
@@ -84,7 +85,7 @@ class AlpaPlanner {
     try_out(proposals_->best());
     for (std::size_t i = 0; i < further_rounds && trials_.goes_on("searching layouts and stages"); ++i) {
       const AlpaPlan* fitting = trials_.fitting();
-      if (fitting == nullptr && !nearly_fits()) return;
+      if (fitting == nullptr && (i >= rounds_in_vain || !nearly_fits())) return;
       const std::vector<AlpaPlan> plans = proposals_->more(
           fitting == nullptr ? std::numeric_limits<double>::infinity() : fitting->estimate_s);
       if (plans.empty()) return;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t at_once = 4;         // between two looks at the best
 constexpr double worth_a_try = 1.02;       // x the best: forecasts err by as much
-constexpr double surely_too_large = 1.05;  // x the limit, likewise
+constexpr double surely_too_large = 1.15;  // x the limit, likewise
 constexpr std::size_t narrowings = 2;      // of their memory, at most
 
 // Of the fullest rank, by its microbatches in flight under the schedule and under 1F1B. Where a rank's stages

@@ -10,7 +10,11 @@ namespace simrun {
 
 AlpaTightening::AlpaTightening(const std::vector<AlpaVariant>& variants, const AlpaOptions& options,
                                CollectivePrices& collectives, AlpaTrials& trials)
-    : variants_(variants), options_(options), collectives_(collectives), trials_(trials), schedules_(std::make_unique<RankSchedules>()) {}
+    : variants_(variants),
+      options_(options),
+      collectives_(collectives),
+      trials_(trials),
+      schedules_(std::make_unique<RankSchedules>()) {}
 
 unsigned AlpaTightening::threads() const {
   return options_.threads > 0 ? options_.threads : thread_per_processor();
@@ -41,9 +45,18 @@ double AlpaTightening::schedule_ratio(const AlpaPlan& plan, const RankSchedule& 
   return schedules_->ratio(plan, schedule, forwards_of(variant_of(plan).job));
 }
 
+bool AlpaTightening::nearly_fits(std::size_t at) const {
+  constexpr double nearly = 1.1;
+  const SimulatedPlan& plan = trials_.outcome().simulated[at];
+  return static_cast<double>(plan.peak_bytes) <= nearly * static_cast<double>(plan.limit_bytes);
+}
+
 void AlpaTightening::tighten(std::vector<SearchedPlan> tried, std::size_t times) {
-  for (std::size_t time = 0; time < times && !trials_.outcome().was_stopped; ++time) {
-    std::erase_if(tried, [&](const SearchedPlan& of) { return !trials_.is_worth_tightening(of.at); });
+  constexpr std::size_t longer = 2;  // x as often, where next to nothing is lacking
+  for (std::size_t time = 0; time < longer * times && !trials_.outcome().was_stopped; ++time) {
+    std::erase_if(tried, [&](const SearchedPlan& of) {
+      return !trials_.is_worth_tightening(of.at) || (time >= times && !nearly_fits(of.at));
+    });
     std::vector<std::optional<AlpaPlan>> found(tried.size());
     in_threads(threads(), tried.size(), [&](unsigned, std::size_t i) {
       const SimulatedPlan& plan = trials_.outcome().simulated[tried[i].at];

@@ -21,7 +21,7 @@ struct StageSearch::Fronts {
 
 struct StageSearch::Table {
   StageCosts costs;
-  std::vector<bool> is_bound = {};        // by StageCosts::index: fits at no less
+  std::vector<bool> is_bound = {};  // by StageCosts::index: fits at no less
   std::vector<double> bytes = {};   // likewise, where memory counts: of the cheapest layouts
 };
 
@@ -341,7 +341,8 @@ std::optional<AlpaPlan> StageSearch::plan_of(const StagePartition& partition) co
     if (layouts[s].chosen.strategies.empty()) return std::nullopt;
     const std::int64_t first = placed.first == 0 ? 0 : unit_ends_[static_cast<std::size_t>(placed.first - 1)];
     plan.stages.push_back({first, unit_ends_[static_cast<std::size_t>(placed.last - 1)], layouts[s].mesh,
-                           layouts[s].chosen.cost, layouts[s].chosen.memory, sum_over(layouts[s], layouts[s].graph->activation_bytes)});
+                           layouts[s].chosen.cost, layouts[s].chosen.memory,
+                           sum_over(layouts[s], layouts[s].graph->activation_bytes)});
     // No more is hidden than there is to hide it behind.
     const double exchange_s = sum_over(layouts[s], layouts[s].graph->exchange_seconds);
     if (point_.hides_data_parallel)

@@ -33,7 +33,8 @@ struct StageBound {
 
 struct StageResult {
   std::optional<AlpaPlan> plan;
-  // x what a plan may take of memory: the fullest of the stages that would be fastest if memory did not count.
+  // x what a plan may take of memory: the fullest of the stages that would be fastest if memory did not
+  // count.
   double fullness = 0;
 };
 

@@ -156,11 +156,13 @@ void AlpaProposals::find_plans(std::vector<BoundedPoint>& points) const {
 }
 
 // In pipelines ZeRO-2 and 3 take less memory and exchange what ZeRO-1 does once a step with every microbatch:
-// they are looked at where the fastest stages are nearly too large without.
+// they are looked at where the fastest stages are nearly too large without, or microbatches are few.
 std::optional<AlpaProposals::BoundedPoint> AlpaProposals::sharded(const BoundedPoint& at) const {
   constexpr double nearly_full = 0.8;
+  constexpr std::int64_t few = 2;
   const bool may_be = at.point.pipeline > 1 && at.point.zero_stage < 3 && options_.zero_stages.empty();
-  if (!may_be || at.fullness < nearly_full) return std::nullopt;
+  const std::int64_t batch = variants_[at.variant].job.training.global_batch_size;
+  if (!may_be || (at.fullness < nearly_full && batch > few * at.point.sequences)) return std::nullopt;
   BoundedPoint next{at.variant, at.point, at.bound};
   next.point.zero_stage += 1;
   return next;

@@ -91,11 +91,17 @@ void AlpaRescheduling::run(const std::vector<Try>& tries) {
     plans[i] = tightening_.searched_again(plan, options_);
   });
   std::vector<SearchedPlan> tried;
-  for (std::optional<AlpaPlan>& plan : plans) {
-    if (!plan) continue;
-    trials_.simulate({*plan}, "simulating other schedules");
-    if (const std::optional<std::size_t> at = trials_.index_of(*plan))
-      tried.push_back({*at, options_.memory_share});
+  const auto add = [&](const AlpaPlan& plan) {
+    trials_.simulate({plan}, "simulating other schedules");
+    const std::optional<std::size_t> at = trials_.index_of(plan);
+    if (at) tried.push_back({*at, options_.memory_share});
+    return at && trials_.is_worth_tightening(*at);
+  };
+  for (std::size_t i = 0; i < tries.size(); ++i) {
+    if (!plans[i] || !add(*plans[i]) || plans[i]->virtual_stages == 1) continue;
+    // What ranks are done with at the same time takes unequally much memory.
+    const AlpaPlan& base = trials_.outcome().plans[tries[i].at];
+    if (const std::optional<AlpaPlan> even = tightening_.dealt_evenly(base, tries[i].schedule)) add(*even);
   }
   tightening_.tighten(std::move(tried), narrowings);
 }

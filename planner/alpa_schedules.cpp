@@ -125,6 +125,20 @@ std::vector<RankSchedule> other_schedules(const Job& job, const AlpaPlan& plan,
   return schedules;
 }
 
+AlpaPlan with_layers(AlpaPlan plan, const RankSchedule& schedule, const std::vector<std::int64_t>& layers) {
+  plan.schedule = schedule.name;
+  plan.virtual_stages = schedule.virtual_stages;
+  const std::vector<AlpaStage> whole = std::move(plan.stages);
+  plan.stages.clear();
+  std::int64_t first = 0;
+  for (const std::int64_t count : layers) {
+    const auto of = std::ranges::find_if(whole, [&](const AlpaStage& s) { return first < s.last_layer; });
+    plan.stages.push_back({first, first + count, of == whole.end() ? whole.back().mesh : of->mesh, 0, 0, 0});
+    first += count;
+  }
+  return plan;
+}
+
 const Schedule& RankSchedules::order_of(const ScheduleEntry& entry, const PipelineShape& shape) {
   const std::tuple key{entry.name, shape.ranks, shape.virtual_stages, shape.microbatches};
   {
@@ -206,18 +220,8 @@ std::vector<std::int64_t> RankSchedules::moved_layers(const AlpaPlan& plan, cons
 }
 
 AlpaPlan RankSchedules::with_schedule(AlpaPlan plan, const RankSchedule& schedule, double forwards) {
+  if (schedule.virtual_stages > 1) return with_layers(plan, schedule, moved_layers(plan, schedule, forwards));
   plan.schedule = schedule.name;
-  plan.virtual_stages = schedule.virtual_stages;
-  if (schedule.virtual_stages == 1) return plan;
-  const std::vector<std::int64_t> layers = moved_layers(plan, schedule, forwards);
-  const std::vector<AlpaStage> whole = std::move(plan.stages);
-  plan.stages.clear();
-  std::int64_t first = 0;
-  for (const std::int64_t count : layers) {
-    const auto of = std::ranges::find_if(whole, [&](const AlpaStage& s) { return first < s.last_layer; });
-    plan.stages.push_back({first, first + count, of == whole.end() ? whole.back().mesh : of->mesh, 0, 0, 0});
-    first += count;
-  }
   return plan;
 }
 

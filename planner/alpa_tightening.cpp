@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "planner/candidate.h"
 #include "planner/stage_search.h"
 #include "sim/in_threads.h"
 
@@ -39,6 +40,16 @@ static double forwards_of(const Job& job) {
 
 AlpaPlan AlpaTightening::with_schedule(const AlpaPlan& plan, const RankSchedule& schedule) const {
   return schedules_->with_schedule(plan, schedule, forwards_of(variant_of(plan).job));
+}
+
+std::optional<AlpaPlan> AlpaTightening::dealt_evenly(const AlpaPlan& plan,
+                                                     const RankSchedule& schedule) const {
+  std::vector<std::int64_t> layers;
+  for (const StageContent& stage :
+       balanced_stages(variant_of(plan).job, plan.pipeline * schedule.virtual_stages))
+    layers.push_back(stage.layers);
+  if (layers.empty()) return std::nullopt;
+  return with_layers(plan, schedule, layers);
 }
 
 double AlpaTightening::schedule_ratio(const AlpaPlan& plan, const RankSchedule& schedule) const {

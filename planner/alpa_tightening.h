@@ -36,6 +36,8 @@ class AlpaTightening {
 
   // Of its stages under 1F1B.
   AlpaPlan with_schedule(const AlpaPlan& plan, const RankSchedule& schedule) const;
+  // Likewise, each stage with as many layers; nothing where there are too few.
+  std::optional<AlpaPlan> dealt_evenly(const AlpaPlan& plan, const RankSchedule& schedule) const;
   // RankSchedules::ratio
   double schedule_ratio(const AlpaPlan& plan, const RankSchedule& schedule) const;
 

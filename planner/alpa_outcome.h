@@ -26,7 +26,7 @@ struct AlpaPlanning {
   AlpaOptions search = {};
   // Of none, selective and full what is tried; empty: all, and as the job has it in place of its granularity.
   std::vector<std::string> recomputes = {};
-  std::vector<std::string> schedules = {};  // that are tried; empty: 1f1b, zb_h1, zb_h2, interleaved_1f1b
+  std::vector<std::string> schedules = {};        // that are tried; empty: 1F1B and those of ScheduleLimits
   std::vector<std::int64_t> virtual_stages = {};  // that are tried; empty: some
 };
 
@@ -35,10 +35,11 @@ struct AlpaPlanning {
 AlpaPlanning alpa_planning(const PlanConfig& limits);
 
 // Searches, simulates every proposal, and where one does not fit after all, what is found there with as much
-// less memory; behind these the best ones with pipelines under zero-bubble schedules (Qi et al. 2023) and,
-// where the layers can be dealt so, interleaved (Narayanan et al. 2021), and the best of all again with its
-// memory in finer buckets; and the references. The fastest of both are simulated with links shared between
-// transfers, which decides. Throws what alpa_plans() throws, and ConfigError for the job itself.
+// less memory, and what else is estimated to be faster than the fastest that fits; behind these the best ones
+// with pipelines under zero-bubble schedules (Qi et al. 2023 and 2024) and interleaved (Narayanan et al.
+// 2021), and the best of all again with its memory in finer buckets; and the references. The fastest of both
+// are simulated with links shared between transfers, which decides. Throws what alpa_plans() throws, and
+// ConfigError for the job itself.
 AlpaOutcome plan_by_alpa(const JobLoader& load, const AlpaPlanning& planning = {},
                          const PlanProgress& progress = {});
 

@@ -28,16 +28,16 @@ struct ScheduleLimits {
 // Those that the stages of a 1F1B plan can be dealt to, other than 1F1B, smallest numbers first.
 std::vector<RankSchedule> other_schedules(const Job& job, const AlpaPlan& plan, const ScheduleLimits& limits);
 
-// The layers of a plan under 1F1B dealt anew, so many to each stage, each with the layouts it has: the mesh of
-// all ranks is the same.
+// The layers of a plan under 1F1B dealt anew, so many to each stage, each with the layouts it has: the mesh
+// of all ranks is the same.
 AlpaPlan with_layers(AlpaPlan plan, const RankSchedule& schedule, const std::vector<std::int64_t>& layers);
 
 // What other schedules make of a plan's passes, by the schedules' own lists of them. `forwards`: that a
 // microbatch takes, 2 where all is recomputed. Each order is made once; from several threads at once.
 class RankSchedules {
  public:
-  // The plan under the schedule. Where layers are dealt anew, ranks are done at the same time and wait little,
-  // as far as whole layers allow it.
+  // The plan under the schedule. Where layers are dealt anew, ranks are done at the same time and wait
+  // little, as far as whole layers allow it.
   AlpaPlan with_schedule(AlpaPlan plan, const RankSchedule& schedule, double forwards);
 
   // How long the passes of a plan under the schedule take, by those under 1F1B.

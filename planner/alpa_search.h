@@ -53,9 +53,10 @@ struct AlpaOptions {
   std::size_t buckets = 128;    // of memory, ChoiceLimits
   double memory_share = 0.93;   // of the GPU's, for what is planned; the rest is for what comes and goes
   std::int64_t max_memory = 0;  // bytes of a GPU, at most what it has; 0: what it has
-  std::vector<std::int64_t> pipelines = {};    // sizes; empty: all
-  std::vector<std::int64_t> zero_stages = {};  // empty: 1, and with one stage 2 and 3 as well
-  unsigned threads = 0;                        // 0: one per processor; the plans are the same for any number
+  std::vector<std::int64_t> pipelines = {};  // sizes; empty: all
+  std::vector<std::int64_t> zero_stages =
+      {};                // empty: 1; 2 and 3 with one stage and where memory asks for it
+  unsigned threads = 0;  // 0: one per processor; the plans are the same for any number
 };
 
 // A job as plans are searched for it.
@@ -67,13 +68,13 @@ struct AlpaVariant {
 // Both levels of Alpa (Zheng et al. 2022) over a job's cluster: for every variant, every pipeline size with
 // equal sub-meshes and every number of microbatches, stages of any number of layers, each with its own
 // logical mesh and layout by operator; ZeRO-1, of which Alpa's all-reduces turned into reduce-scatters are a
-// case, and where there is one stage ZeRO-2 and 3. For the microbatches of the best of them also stages of
-// unlike size. The other keys (model, global batch, optimizer) stay as the job has them. Best estimate first,
-// of every variant at least one, and behind these the same with what data-parallel ranks exchange as hidden,
-// where any of it is: what whole passes hide, no sum over operators knows, so the simulator decides. What
-// was found so far where `progress` stopped it. Throws std::invalid_argument, in words, for models whose
-// layers are not a chain, and for jobs with packed documents, LoRA, fp8 or parameter servers.
-// The prices are those of the cluster, which is the same for all variants.
+// case, and where there is one stage, or memory asks for it, ZeRO-2 and 3. For the microbatches of the best
+// of them also stages of unlike size. The other keys (model, global batch, optimizer) stay as the job has
+// them. Best estimate first, of every variant at least one, and behind these the same with what data-parallel
+// ranks exchange as hidden, where any of it is: what whole passes hide, no sum over operators knows, so the
+// simulator decides. What was found so far where `progress` stopped it. Throws std::invalid_argument, in
+// words, for models whose layers are not a chain, and for jobs with packed documents, LoRA, fp8 or parameter
+// servers. The prices are those of the cluster, which is the same for all variants.
 std::vector<AlpaPlan> alpa_plans(const std::vector<AlpaVariant>& variants, const AlpaOptions& options,
                                  CollectivePrices& collectives, const PlanProgress& progress);
 std::vector<AlpaPlan> alpa_plans(const Job& job, const AlpaOptions& options = {});

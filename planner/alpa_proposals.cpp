@@ -1,6 +1,7 @@
 #include "planner/alpa_proposals.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -149,7 +150,10 @@ void AlpaProposals::find_plans(std::vector<BoundedPoint>& points) const {
     BoundedPoint& at = points[i];
     StageResult found = search_at(at).search(at.most_s);
     at.fullness = std::max(at.fullness, found.fullness);
-    if (!found.plan || found.plan->estimate_s > at.most_s) return;
+    if (!found.plan || found.plan->estimate_s > at.most_s) {  // it need not be searched for as much again
+      at.bound.step_s = std::max(at.bound.step_s, std::nextafter(at.most_s, never));
+      return;
+    }
     found.plan->recompute = variants_[at.variant].recompute;
     at.plan = std::move(found.plan);
   });

@@ -164,12 +164,13 @@
 //                [gates, cell, hidden]; gates i, f, g, o = sigmoid, sigmoid, tanh, sigmoid of in0[t] + in1
 //                h[t - 1]; c[t] = f c[t - 1] + i g, out0 = h[t] = o tanh(c[t]), out1 = gates, out2 = c;
 //                constants = {1}, or {-1}: the sequence is read from its end
-// SCAN           in0 = z, x, B, C, dt [batch, sequence, groups, inner + inner + state + state + heads], in1 =
-//                weight [groups, inner + 2 state, taps], in2 = bias, in3 = dt's bias, in4 = log decay a, in5
-//                = skip d [groups, heads]. x, B, C = silu(bias + sum over k of weight[k] (x, B, C)[t - taps +
-//                1
-//                + k]); of a head's rows p and elements n: step = softplus(dt + its bias), S[t] = exp(-step
-//                exp(a)) S[t - 1] + step x[p] B[n], out1 = sum over n of S[t] C[n] + d x, out0 = out1 silu(z)
+// SCAN           in0 = z, x, B, C, dt [batch, sequence, groups, inner + inner + state + state + heads];
+//                in1 = weight [groups, inner + 2 state, taps], in2 = its bias; in3 = dt's bias, in4 = log
+//                decay a, in5 = skip d, all [groups, heads].
+//                x, B, C = silu(bias + sum over k of weight[k] (x, B, C)[t - (taps - 1) + k]), 0 before the
+//                first token; of a head's channels p and elements n: step = softplus(dt + its bias),
+//                S[t] = exp(-step exp(a)) S[t - 1] + step x[p] B[n], out1 = sum over n of S[t] C[n] + d x,
+//                out0 = out1 silu(z)
 // SCAN_BACKWARD  in = gradient of out0, in0.., out1; out = gradients of in0.., (+)= of the parameters
 // LSTM_BACKWARD  in = gradient of h, in1, out1, out2; out0 = gradient of in0. The weight's is a GEMM of that
 //                and h whose constants are the LSTM's: position t meets h[t - 1], the first one nothing

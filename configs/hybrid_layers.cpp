@@ -20,13 +20,14 @@ HybridLayers::HybridLayers(const char* key, const ModelKeys& keys)
     : key_(key), pattern_(keys.section.text(key)), keys_(keys), has_experts_(keys.model.experts.count > 0) {
   if (pattern_.empty())
     keys.reading.problem(keys.section.path_of(key_), fmt::format("'{}' names no layer", key_), symbols);
+  is_readable_ = are_symbols();
 }
 
 bool HybridLayers::has_mamba() const { return pattern_.find(mamba_symbol) != std::string::npos; }
 
 void HybridLayers::read() {
   ModelConfig& model = keys_.model;
-  if (!are_symbols()) return;
+  if (!is_readable_) return;
   if (static_cast<std::int64_t>(pattern_.size()) != model.num_layers)
     return refused(0,
                    fmt::format("{} has {} layers, num_layers is {}", key_, pattern_.size(), model.num_layers),
@@ -40,7 +41,7 @@ void HybridLayers::read() {
 }
 
 void HybridLayers::read_further() {
-  if (are_symbols()) keys_.model.further_layers = kinds();
+  if (is_readable_) keys_.model.further_layers = kinds();
 }
 
 std::vector<LayerKind> HybridLayers::kinds() const {
@@ -88,8 +89,10 @@ void read_mamba(const MambaKeys& names, const ModelKeys& keys) {
   mamba.head_dim = section.integer(names.head_dim, limits::width, known(names.head_dim_default));
   mamba.num_groups = section.integer(names.groups, limits::heads, known(names.groups_default));
   const bool divides = mamba.head_dim > 0 && names.width_default % mamba.head_dim == 0;
-  mamba.num_heads =
-      section.integer(names.heads, limits::heads, known(divides ? names.width_default / mamba.head_dim : 0));
+  std::int64_t heads = divides ? names.width_default / mamba.head_dim : 0;
+  // Of a width that is refused itself, any number: what follows from it is not missing.
+  if (names.width_default > 0 && keys.model.hidden_size == 0) heads = mamba.num_groups;
+  mamba.num_heads = section.integer(names.heads, limits::heads, known(heads));
   if (mamba.num_groups > 0 && mamba.num_heads % mamba.num_groups != 0)
     keys.reading.problem(
         section.path_of(names.groups),

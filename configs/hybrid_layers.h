@@ -14,13 +14,14 @@ class HybridLayers {
  public:
   HybridLayers(const char* key, const ModelKeys& keys);
 
+  bool is_readable() const { return is_readable_; }
   bool has_mamba() const;
   void read();          // the model's own layers
   void read_further();  // those that predict further tokens
 
  private:
   std::vector<LayerKind> kinds() const;
-  bool are_symbols();
+  bool are_symbols();  // reports what is none
   bool is_symbol(std::size_t at);
   void refused(std::size_t at, std::string message, std::string hint);
 
@@ -28,6 +29,7 @@ class HybridLayers {
   std::string pattern_;
   const ModelKeys& keys_;
   bool has_experts_;
+  bool is_readable_ = false;
 };
 
 // The sizes of Mamba-2 layers: the keys of a family, and what holds where they are not written (0: they are

@@ -73,6 +73,8 @@ constexpr ForeignKey foreign_keys[] = {
     {"recompute_method", "Megatron-LM", "recompute.method"},
     {"recompute_num_layers", "Megatron-LM", "recompute.num_layers"},
     {"recompute_modules", "Megatron-LM", "recompute.modules"},
+    {"layers_block_type", "Hugging Face", "model.hybrid_override_pattern, a character for each layer"},
+    {"mtp_layers_block_type", "Hugging Face", "model.mtp_hybrid_override_pattern"},
     {"moe_expert_capacity_factor", "Megatron-LM", "moe.capacity_factor"},
     {"moe_token_dispatcher_type", "Megatron-LM", "moe.token_dispatcher"},
     {"make_vocab_size_divisible_by", "Megatron-LM",

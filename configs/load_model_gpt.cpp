@@ -76,8 +76,8 @@ void read_gpt(const ModelKeys& keys) {
   model.qkv_bias = section.boolean("add_qkv_bias", false) || model.projection_bias;
   read_dropout(keys, {"attention_dropout", "hidden_dropout"}, 0.1);
   read_gpt_attention(keys);
-  read_gpt_experts(keys);
   read_gpt_prediction(keys);
+  read_gpt_experts(keys);
 }
 
 }  // namespace simrun

@@ -9,12 +9,16 @@
 namespace simrun {
 namespace {
 
+constexpr const char *pattern_key = "hybrid_override_pattern", *further_key = "mtp_hybrid_override_pattern";
+
 void read_nemotron_experts(const ModelKeys& keys) {
   SectionReader& section = keys.section;
   ExpertConfig& experts = keys.model.experts;
   read_experts({"n_routed_experts", "num_experts_per_tok", "moe_intermediate_size"}, keys);
-  const std::int64_t shared = section.integer("n_shared_experts", {0, limits::experts.most}, 0);
-  if (section.has("moe_shared_expert_intermediate_size"))
+  const bool has_width = section.has("moe_shared_expert_intermediate_size");
+  const std::int64_t shared =
+      section.integer("n_shared_experts", {0, limits::experts.most}, has_width ? 1 : 0);
+  if (shared > 0)
     experts.shared_ffn_hidden_size =
         shared * section.integer("moe_shared_expert_intermediate_size", limits::width);
   if (section.has("moe_latent_size")) experts.latent_size = section.integer("moe_latent_size", limits::width);
@@ -40,49 +44,42 @@ void ignore_expert_keys(const ModelKeys& keys) {
                        "norm_topk_prob", "routed_scaling_factor", "moe_shared_expert_overlap"});
 }
 
-void read_further(const ModelKeys& keys) {
+// Returns whether a layer that predicts a further token is Mamba's.
+bool read_further(const ModelKeys& keys) {
   SectionReader& section = keys.section;
   if (section.has("num_nextn_predict_layers"))
     keys.model.num_nextn_predict_layers =
         section.integer("num_nextn_predict_layers", {0, limits::layers.most});
-  if (keys.model.num_nextn_predict_layers > 0)
-    HybridLayers("mtp_hybrid_override_pattern", keys).read_further();
-  section.ignore({"num_nextn_predict_layers", "mtp_hybrid_override_pattern"});
+  section.ignore({"num_nextn_predict_layers", further_key});
+  if (keys.model.num_nextn_predict_layers == 0) return false;
+  HybridLayers layers(further_key, keys);
+  layers.read_further();
+  return layers.has_mamba();
 }
 
-// Of the kernels of its Mamba layers: what changes nothing here, and what must be as it is.
-void read_kernel_keys(const ModelKeys& keys) {
+// A key that has this value where it is written: nothing else is modelled.
+void require(const ModelKeys& keys, const char* key, const std::string& value) {
   SectionReader& section = keys.section;
-  constexpr std::int64_t width = MambaConfig::conv_width;
-  if (section.has("conv_kernel") && section.integer("conv_kernel", limits::width) != width)
-    keys.reading.problem(section.path_of("conv_kernel"),
-                         fmt::format("Mamba layers have a convolution over {} tokens here", width),
-                         fmt::format("conv_kernel: {}.", width));
+  section.ignore({key});
+  if (section.has(key) && section.text(key) != value)
+    keys.reading.problem(section.path_of(key),
+                         fmt::format("{} is {} in the Mamba layers that are modelled", key, value),
+                         fmt::format("{}: {}.", key, value));
+}
+
+// Of its Mamba layers' kernels: what must be as it is, and what changes nothing here.
+void read_kernel_keys(const ModelKeys& keys) {
+  require(keys, "conv_kernel", fmt::format("{}", MambaConfig::conv_width));
+  require(keys, "chunk_size", "128");
+  require(keys, "use_conv_bias", "true");
+  require(keys, "mamba_hidden_act", "silu");
   for (const char* key : {"use_bias", "mamba_proj_bias"}) refuse_if_true(keys, key);
-  section.ignore({"conv_kernel",
-                  "expand",
-                  "chunk_size",
-                  "mamba_hidden_act",
-                  "mamba_ssm_cache_dtype",
-                  "mamba_dt_min",
-                  "mamba_dt_max",
-                  "mamba_dt_limit",
-                  "mamba_dt_init_floor",
-                  "time_step_min",
-                  "time_step_max",
-                  "time_step_limit",
-                  "time_step_floor",
-                  "time_step_rank",
-                  "use_conv_bias",
-                  "use_mamba_kernels",
-                  "residual_in_fp32",
-                  "rescale_prenorm_residual",
-                  "num_logits_to_keep",
-                  "norm_eps",
-                  "sliding_window",
-                  "partial_rotary_factor",
-                  "rope_theta",
-                  "attention_head_dim"});
+  refuse_if_written(keys, "sliding_window", "a sliding window");
+  keys.section.ignore({"expand", "mamba_ssm_cache_dtype", "mamba_dt_min", "mamba_dt_max", "mamba_dt_limit",
+                       "mamba_dt_init_floor", "time_step_min", "time_step_max", "time_step_limit",
+                       "time_step_floor", "time_step_rank", "use_mamba_kernels", "residual_in_fp32",
+                       "rescale_prenorm_residual", "num_logits_to_keep", "norm_eps", "partial_rotary_factor",
+                       "rope_theta", "attention_head_dim"});
 }
 
 }  // namespace
@@ -90,7 +87,9 @@ void read_kernel_keys(const ModelKeys& keys) {
 void read_nemotron_h(const ModelKeys& keys) {
   SectionReader& section = keys.section;
   ModelConfig& model = keys.model;
-  read_llama_shape(keys, {.epsilon_key = "layer_norm_epsilon", .norm_epsilon = 1e-5});
+  read_llama_shape(keys, {.head_dim = 128, .epsilon_key = "layer_norm_epsilon", .norm_epsilon = 1e-5});
+  if (!section.has("head_dim") && section.has("attention_head_dim"))  // of earlier versions
+    model.head_dim = section.integer("attention_head_dim", limits::width);
   model.position_embedding = PositionEmbedding::none;
   model.max_position_embeddings = 0;
   model.qkv_bias = model.projection_bias = section.boolean("attention_bias", false);
@@ -99,16 +98,17 @@ void read_nemotron_h(const ModelKeys& keys) {
   read_dropout(keys, {"attention_dropout", "hidden_dropout"}, 0);
   if (section.has("n_routed_experts")) read_nemotron_experts(keys);
   ignore_expert_keys(keys);
-  HybridLayers layers("hybrid_override_pattern", keys);
+  bool has_mamba = read_further(keys);
+  HybridLayers layers(pattern_key, keys);
   layers.read();
-  if (layers.has_mamba())
+  has_mamba = has_mamba || layers.has_mamba();
+  if (has_mamba)
     read_mamba({.state = "ssm_state_size",
                 .head_dim = "mamba_head_dim",
                 .groups = "n_groups",
                 .heads = "mamba_num_heads"},
                keys);
   section.ignore({"ssm_state_size", "mamba_head_dim", "n_groups", "mamba_num_heads"});
-  read_further(keys);
   read_kernel_keys(keys);
 }
 

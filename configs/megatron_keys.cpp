@@ -21,7 +21,6 @@ const std::vector<FlagKey>& megatron_value_keys() {
       {"--qk-pos-emb-head-dim", "model.qk_pos_emb_head_dim"},
       {"--v-head-dim", "model.v_head_dim"},
       {"--mtp-num-layers", "model.mtp_num_layers"},
-      {"--hybrid-override-pattern", "model.hybrid_override_pattern"},
       {"--mtp-hybrid-override-pattern", "model.mtp_hybrid_override_pattern"},
       {"--mamba-state-dim", "model.mamba_state_dim"},
       {"--mamba-head-dim", "model.mamba_head_dim"},

@@ -89,11 +89,11 @@ struct Regroup {
 //   lstm           in0 = input products of the gates [batch, sequence, gates, cell], in1 = recurrent weight
 //                  [gates, cell, hidden]; out0 = hidden states [batch, sequence, hidden], out1 = gates,
 //                  out2 = cell states
-//   scan           in0 = z, x, B, C, dt of groups of heads [batch, sequence, groups, packed], in1, in2 =
-//   weight
-//                  [groups, convolved, taps] and bias of a causal convolution of x, B, C, in3, in4, in5 =
-//                  bias of dt, log of the decay's rate and skip of x [groups, heads]; out0 = gated channels
-//                  [batch, sequence, groups, inner], out1 = those before the gate (backend/operations.h)
+//   scan           in0 = z, x, B, C, dt of groups of heads [batch, sequence, groups, packed];
+//                  in1, in2 = weight [groups, convolved, taps] and bias of a causal convolution of x, B, C;
+//                  in3, in4, in5 = bias of dt, log of the decay's rate, skip of x [groups, heads];
+//                  out0 = gated channels [batch, sequence, groups, inner], out1 = those before the gate
+//                  (backend/operations.h)
 struct Operator {
   std::string name;  // "qkv"
   // Recompute module it belongs to (core_attn, mlp, layernorm, moe, mla_up_proj, mamba, or ""), and the

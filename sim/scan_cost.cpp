@@ -62,22 +62,26 @@ struct ScanSizes {
   GemmShape from_scores() const { return product(chunks * groups, tokens, state, tokens); }
 };
 
-// Convolution, steps and their sums, states of chunks, states passed on, C B.
-std::vector<ScanKernel> up_to_scores(const ScanSizes& s) {
+// Convolution, steps and their sums, states of chunks, states passed on, C B. `passed`: bytes of states
+// as they are passed on, by those in fp32.
+std::vector<ScanKernel> up_to_scores(const ScanSizes& s, double passed) {
   return {{{}, 2 * s.convolved},
           {{}, 3 * s.steps},
           {{s.of_states()}, s.channels + s.shared + 2 * s.steps + s.chunk_states},
-          {{}, 2 * s.chunk_states},
+          {{}, (1 + passed) * s.chunk_states},
           {{s.of_scores()}, 2 * s.shared + s.scores}};
 }
 
 std::vector<ScanKernel> kernels_of(const Plan& plan, const Instruction& instruction) {
   const ScanSizes s(plan, instruction);
-  std::vector<ScanKernel> kernels = up_to_scores(s);
-  if (instruction.opcode == Opcode::scan) {
+  // Forward they are passed on in the type of C, backward in fp32.
+  const bool is_forward = instruction.opcode == Opcode::scan;
+  const double passed = is_forward ? static_cast<double>(bytes_of(s.dtype)) / fp32_bytes : 1;
+  std::vector<ScanKernel> kernels = up_to_scores(s, passed);
+  if (is_forward) {
     // Reads x and z, writes the channels before and behind the gate.
     kernels.push_back({{s.within_chunk(), s.from_states()},
-                       4 * s.channels + s.shared + s.scores + s.chunk_states + 2 * s.steps});
+                       4 * s.channels + s.shared + s.scores + passed * s.chunk_states + 2 * s.steps});
     return kernels;
   }
   const std::vector<ScanKernel> gradients{
@@ -92,6 +96,7 @@ std::vector<ScanKernel> kernels_of(const Plan& plan, const Instruction& instruct
       {{s.from_scores()}, s.scores + 4 * s.shared},                     // B
       {{s.from_scores()}, s.scores + 4 * s.shared},                     // C
       {{s.within_chunk()}, 2 * s.channels + s.scores + 2 * s.steps},    // decay
+      {{}, 4 * s.steps},                                                // its sums over a chunk
       {{}, 4 * s.steps},                                                // steps
       {{}, 3 * s.convolved}};                                           // convolution
   kernels.insert(kernels.end(), gradients.begin(), gradients.end());

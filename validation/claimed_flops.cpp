@@ -5,6 +5,7 @@
 #include <cctype>
 #include <cstdlib>
 
+#include "models/flops.h"
 #include "validation/link_text.h"
 #include "validation/measured_row.h"
 
@@ -62,7 +63,32 @@ double half_of_scores(const Job& job) {
   double keys = 0;
   for (std::int64_t layer = 0; layer < job.model.num_layers; ++layer)
     if (!has_window(job, layer) && attends(job.model.layer_content(layer))) keys += s;
+  for (const LayerKind& kind : job.model.further_layers)
+    if (attends(kind.content)) keys += s * static_cast<double>(job.model.num_nextn_predict_layers);
   return 6 * keys * score_width(job.model) * s * static_cast<double>(job.training.global_batch_size);
+}
+
+// Layers of a kind, those that predict further tokens included.
+double layers_of(const ModelConfig& model, LayerContent content) {
+  double layers = 0;
+  for (std::int64_t layer = 0; layer < model.num_layers; ++layer)
+    if (model.layer_content(layer) == content) ++layers;
+  for (const LayerKind& kind : model.further_layers)
+    if (kind.content == content) layers += static_cast<double>(model.num_nextn_predict_layers);
+  return layers;
+}
+
+// Megatron-LM counts a Mamba layer as twice as wide as the model, whatever its heads are
+// (training/training.py, mamba_layer_flops): what that is more than its own width.
+double wider_scans(const Job& job) {
+  const ModelConfig& model = job.model;
+  if (!model.mamba.on()) return 0;
+  const auto hidden = static_cast<double>(model.hidden_size);
+  const double wider = 2 * hidden - static_cast<double>(model.mamba.inner_size());
+  const double per_token =
+      6 * hidden * wider + scan_operations * wider * static_cast<double>(model.mamba.state_dim);
+  return 3 * per_token * layers_of(model, LayerContent::mamba) *
+         static_cast<double>(job.training.seq_length) * static_cast<double>(job.training.global_batch_size);
 }
 
 // As Megatron-Bridge counted models with windows and with gates other than SiLU: half the scores of whole
@@ -172,7 +198,7 @@ double claimed_flops(const std::map<std::string, std::string>& facts, const Job&
   if (kind == "8nd") return per_parameter(n, job, summary) * 8 / 6;
   if (kind == "hardware") return summary.hardware_flops_per_step;
   if (kind == "layers_8n") return 8 * 12 * n.layers * n.h * n.h * n.tokens;
-  if (kind == "causal") return summary.model_flops_per_step - half_of_scores(job);
+  if (kind == "causal") return summary.model_flops_per_step - half_of_scores(job) + wider_scans(job);
   if (kind == "causal_whole_no_gates") return causal_whole_no_gates(job, summary);
   if (kind == "model_4_3") return summary.model_flops_per_step * 4 / 3;
   return summary.model_flops_per_step;

@@ -229,20 +229,31 @@ class HeadBackward {
   std::vector<std::vector<Real>> begins_;
 };
 
+// One group of one sample as it was forward.
+template <class Real>
+struct GroupForward {
+  GroupRows<Real> packed;
+  ScanParameters<Real> parameters;
+  Convolved<Real> rows;
+
+  GroupForward(const ScanSizes& s, const GroupRows<Real>& from, const ScanParameters<Real>& of)
+      : packed(from), parameters(of), rows(s, from, of) {}
+};
+
 // Back through the convolution: gradients of its inputs, its weight and its bias.
 template <class Real>
-void convolve_back(const ScanSizes& s, const GroupRows<Real>& from, const Convolved<Real>& rows,
-                   const ScanParameters<Real>& of, GroupGradients<Real>& to, const GroupRows<Real>& packed) {
+void convolve_back(const ScanSizes& s, const GroupForward<Real>& of, GroupGradients<Real>& to,
+                   const GroupRows<Real>& packed) {
   for (std::int64_t t = 0; t < s.length; ++t) std::fill_n(packed.at(t) + s.inner, s.convolved, Real{0});
   for (std::int64_t t = 0; t < s.length; ++t)
     for (std::int64_t c = 0; c < s.convolved; ++c) {
       const auto i = static_cast<std::size_t>(t * s.convolved + c);
-      const Real gradient = to.values[i] * silu_slope(rows.sums[i]);
+      const Real gradient = to.values[i] * silu_slope(of.rows.sums[i]);
       to.parameters.bias[c] += gradient;
       for (std::int64_t k = std::max<std::int64_t>(s.taps - 1 - t, 0); k < s.taps; ++k) {
         const std::int64_t at = t - s.taps + 1 + k;
-        to.parameters.weight[c * s.taps + k] += gradient * from.at(at)[s.inner + c];
-        packed.at(at)[s.inner + c] += gradient * of.weight[c * s.taps + k];
+        to.parameters.weight[c * s.taps + k] += gradient * of.packed.at(at)[s.inner + c];
+        packed.at(at)[s.inner + c] += gradient * of.parameters.weight[c * s.taps + k];
       }
     }
 }
@@ -326,17 +337,16 @@ void run_scan_backward(const KernelCall& call) {
           ungated[static_cast<std::size_t>(t * s.inner + c)] = dgated.at(t)[c] * silu(z);
           dfrom.at(t)[c] = dgated.at(t)[c] * y.at(t)[c] * silu_slope(z);
         }
-      const ScanParameters<Real> of = parameters.of_group(s, g);
-      const Convolved<Real> rows(s, from, of);
-      GroupGradients<Real> gradients{std::vector<Real>(rows.values.size()), to.parameters.of_group(s, g)};
+      const GroupForward<Real> of(s, from, parameters.of_group(s, g));
+      GroupGradients<Real> gradients{std::vector<Real>(of.rows.values.size()), to.parameters.of_group(s, g)};
       ScanSizes alone = s;  // the group's channels lie by themselves
       alone.groups = 1;
       const GroupRows<Real> channels(alone, ungated.data(), s.inner, 0, 0);
       for (std::int64_t h = 0; h < s.heads; ++h) {
-        const ScanHead<Real> head(s, from, rows, of, h);
-        HeadBackward<Real>(s, head, h).run(channels, of.skip[h], dfrom, gradients);
+        const ScanHead<Real> head(s, from, of.rows, of.parameters, h);
+        HeadBackward<Real>(s, head, h).run(channels, of.parameters.skip[h], dfrom, gradients);
       }
-      convolve_back(s, from, rows, of, gradients, dfrom);
+      convolve_back(s, of, gradients, dfrom);
     }
 }
 

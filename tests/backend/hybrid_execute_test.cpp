@@ -8,18 +8,18 @@
 namespace simrun {
 namespace {
 
-const std::string sizes =
-    "hidden_size: 24, ffn_hidden_size: 40, num_attention_heads: 4, num_query_groups: 2, vocab_size: 50, "
+const std::string hybrid_sizes =
+    "hidden_size: 24, ffn_hidden_size: 40, num_attention_heads: 4, num_query_groups: 4, vocab_size: 50, "
     "mamba_num_heads: 8, mamba_head_dim: 6, mamba_state_dim: 5, mamba_num_groups: 4, squared_relu: true, "
     "normalization: RMSNorm, position_embedding_type: none, disable_bias_linear: true, "
     "untie_embeddings_and_output_weights: true, attention_dropout: 0, hidden_dropout: 0";
 const std::string hybrid =
-    "model: {model_type: gpt, num_layers: 8, hybrid_override_pattern: \"M-M*M-MM\", " + sizes + "}\n";
+    "model: {model_type: gpt, num_layers: 8, hybrid_override_pattern: \"M-M*M-MM\", " + hybrid_sizes + "}\n";
 const std::string experts =
     "model: {model_type: gpt, num_layers: 4, hybrid_override_pattern: \"ME*E\", num_experts: 4, "
     "moe_router_topk: 2, moe_ffn_hidden_size: 16, moe_shared_expert_intermediate_size: 12, "
     "moe_latent_size: 10, moe_router_score_function: sigmoid, moe_router_enable_expert_bias: true, " +
-    sizes;
+    hybrid_sizes;
 
 struct Case {
   const char *parallelism, *optimizer = "{}", *more = "", *training = "";

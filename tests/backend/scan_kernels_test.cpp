@@ -20,7 +20,7 @@ struct Scan {
   Index in, weight, bias, step_bias, log_decay, skip, gated, scanned;
 
   Scan(std::size_t samples, std::size_t tokens) : batch(samples), length(tokens) {
-    in = rows("packed:14");
+    in = rows("packed:18");
     weight = bench.tensor("groups:2 convolved:10 taps:4");
     bias = bench.tensor("groups:2 convolved:10");
     for (Index* of : {&step_bias, &log_decay, &skip}) *of = bench.tensor("groups:2 heads:2");
@@ -90,7 +90,7 @@ TEST_CASE("a scan's gradients of all its inputs are those of finite differences"
     KernelBench& bench = scan.bench;
     const Index r = scan.rows("inner:6");
     std::vector<Index> reads{r},
-        gradients{scan.rows("packed:14"), bench.tensor("groups:2 convolved:10 taps:4"),
+        gradients{scan.rows("packed:18"), bench.tensor("groups:2 convolved:10 taps:4"),
                   bench.tensor("groups:2 convolved:10")};
     for (int i = 0; i < 3; ++i) gradients.push_back(bench.tensor("groups:2 heads:2"));
     const std::vector<Index> inputs = scan.inputs();
@@ -114,7 +114,7 @@ TEST_CASE("of a scan whose parameters are frozen there is the gradient of its ro
   KernelBench& bench = scan.bench;
   scan.run();
   const Index r = scan.rows("inner:6");
-  std::vector<Index> reads{r}, all{scan.rows("packed:14"), bench.tensor("groups:2 convolved:10 taps:4"),
+  std::vector<Index> reads{r}, all{scan.rows("packed:18"), bench.tensor("groups:2 convolved:10 taps:4"),
                                    bench.tensor("groups:2 convolved:10")};
   for (int i = 0; i < 3; ++i) all.push_back(bench.tensor("groups:2 heads:2"));
   for (const Index input : scan.inputs()) reads.push_back(input);
@@ -123,7 +123,7 @@ TEST_CASE("of a scan whose parameters are frozen there is the gradient of its ro
     bench.run(bench.instruction(Opcode::scan_backward, Function::none, reads, gradients));
   };
   run(all);
-  const Index rows = scan.rows("packed:14"), weight = bench.tensor("groups:2 convolved:10 taps:4");
+  const Index rows = scan.rows("packed:18"), weight = bench.tensor("groups:2 convolved:10 taps:4");
   run({rows});
   CHECK(bench.values(rows) == bench.values(all[0]));
   run({weight, all[2], all[3], all[4], all[5]});

@@ -93,6 +93,27 @@ TEST_CASE("what Mamba layers ask for is refused at its key") {
                  "context-parallel ranks"});
 }
 
+TEST_CASE("a key of Mamba layers, or of further ones, that is out of place is told by its line") {
+  // simrun, model, model_type, num_layers and the pattern are lines 1 to 5.
+  CHECK(problems_of(with_pattern("\"*-*-\"", "\n  mamba_state_dim: 64")).at(0).position.line == 6);
+  CHECK(problems_of(with_pattern("\"*-*-\"", "\n  mtp_num_layers: 1")).at(0).position.line == 6);
+  CHECK(problems_of(with_pattern("\"*E*-\"", four_experts + "\n  moe_layer_freq: 2")).at(0).position.line ==
+        7);
+  CHECK(problems_of(edited(small_job, "num_layers: 8", "num_layers: 8\n  mtp_hybrid_override_pattern: \"*\""))
+            .at(0)
+            .position.line == 5);
+}
+
+TEST_CASE("one mistake of a pattern is the only thing that is said of its Mamba layers") {
+  const std::string sizes = "\n  mamba_num_heads: 8\n  mamba_head_dim: 8\n  mamba_state_dim: 8";
+  CHECK(problems_of(with_pattern("\"M-x-\"", sizes)).size() == 1);
+  CHECK(problems_of(with_pattern("\"\"", sizes)).size() == 1);
+  const std::string none = with_pattern("\"*E*-\"", four_experts +
+                                                        "\n  mtp_num_layers: 0\n  "
+                                                        "mtp_hybrid_override_pattern: \"M\"");
+  CHECK(problems_of(none).at(0).message == "mtp_hybrid_override_pattern, and no mtp_num_layers");
+}
+
 TEST_CASE("Hugging Face's nemotron_h is Megatron-LM's hybrid") {
   const auto model = [](const std::string& keys) {
     return load_job_text("simrun: 1\nmodel: " + keys +
@@ -123,4 +144,49 @@ TEST_CASE("Hugging Face's nemotron_h is Megatron-LM's hybrid") {
 TEST_CASE("a pattern is printed as it was written, and loads again") {
   const LoadedJob loaded = load_job_text(with_pattern("\"*E*-\"", four_experts), "job.yaml", with_presets());
   CHECK(load_job_text(loaded.effective_yaml, "job.yaml", LoadOptions{}).job == loaded.job);
+}
+
+TEST_CASE("what nemotron_h says that is not modelled, or leaves out, is refused at its key") {
+  const auto told = [](const std::string& keys) {
+    const std::string text =
+        "simrun: 1\nmodel: {model_type: nemotron_h, num_hidden_layers: 2, hidden_size: 64, "
+        "intermediate_size: "
+        "64, num_attention_heads: 4, vocab_size: 256, ssm_state_size: 16, mamba_num_heads: 8, "
+        "mamba_head_dim: "
+        "16, n_groups: 4" +
+        keys +
+        "}\ntraining: {seq_length: 512, micro_batch_size: 1, global_batch_size: 8, precision: bf16}\n"
+        "cluster: {from: dgx_h100, nodes: 1}\n";
+    std::vector<std::string> all;
+    for (const Diagnostic& problem : problems_of(text)) all.push_back(problem.message);
+    return all;
+  };
+  using Messages = std::vector<std::string>;
+  const std::string layers = ", hybrid_override_pattern: \"M*\"";
+  CHECK(told(layers).empty());
+  CHECK(told(layers + ", conv_kernel: 4, chunk_size: 128, use_conv_bias: true, mamba_hidden_act: silu")
+            .empty());
+  CHECK(told(layers + ", chunk_size: 256") ==
+        Messages{"chunk_size is 128 in the Mamba layers that are modelled"});
+  CHECK(told(layers + ", mamba_hidden_act: relu") ==
+        Messages{"mamba_hidden_act is silu in the Mamba layers that are modelled"});
+  CHECK(told(", hybrid_override_pattern: \"M*\", n_routed_experts: 4, num_experts_per_tok: 2, "
+             "moe_intermediate_size: 8, n_shared_experts: 1") ==
+        Messages{"missing required key 'moe_shared_expert_intermediate_size' in 'model'",
+                 "'hybrid_override_pattern': num_experts, and no layer has them"});
+  CHECK(told("") == Messages{"'hybrid_override_pattern' names no layer"});
+}
+
+TEST_CASE("nemotron_h whose only Mamba layers predict a further token has Mamba layers") {
+  const Job job = load(
+      "simrun: 1\nmodel: {model_type: nemotron_h, num_hidden_layers: 2, hidden_size: 64, intermediate_size: "
+      "64, "
+      "num_attention_heads: 4, vocab_size: 256, hybrid_override_pattern: \"*-\", num_nextn_predict_layers: "
+      "1, "
+      "mtp_hybrid_override_pattern: M, ssm_state_size: 16, mamba_num_heads: 8, mamba_head_dim: 16, n_groups: "
+      "4}\n"
+      "training: {seq_length: 512, micro_batch_size: 1, global_batch_size: 8, precision: bf16}\n"
+      "cluster: {from: dgx_h100, nodes: 1}\n");
+  CHECK(job.model.mamba == MambaConfig{8, 16, 16, 4});
+  CHECK(job.model.head_dim == 128);
 }

@@ -8,15 +8,17 @@
 namespace simrun::test {
 namespace {
 
-const std::string flags = R"(--hidden-size 1024 --num-attention-heads 16 --vocab-size 51200
+const std::string hybrid_flags = R"(--hidden-size 1024 --num-attention-heads 16 --vocab-size 51200
 --max-position-embeddings 1024 --seq-length 1024 --micro-batch-size 1 --global-batch-size 16 --bf16
 --tensor-model-parallel-size 4 --nnodes 1 --nproc-per-node 8 )";
 
-Job imported(const std::string& more) { return import_megatron(flags + more, "run.sh", with_presets()).job; }
+Job hybrid_import(const std::string& more) {
+  return import_megatron(hybrid_flags + more, "run.sh", with_presets()).job;
+}
 
-std::string refusal(const std::string& more) {
+std::string hybrid_refusal(const std::string& more) {
   try {
-    imported(more);
+    hybrid_import(more);
   } catch (const ConfigError& error) {
     return render(error.diagnostics());
   }
@@ -27,7 +29,7 @@ std::string refusal(const std::string& more) {
 
 TEST_CASE("a hybrid's layers are those of its pattern, which later versions count by themselves") {
   const ModelConfig earlier =
-      imported(
+      hybrid_import(
           "--num-layers 4 --is-hybrid-model --hybrid-override-pattern 'M-*M' --spec "
           "megatron.core.models.mamba.mamba_layer_specs mamba_stack_spec --mamba-state-dim 64 "
           "--mamba-head-dim 32 --mamba-num-heads 48 --mamba-num-groups 4")
@@ -35,7 +37,7 @@ TEST_CASE("a hybrid's layers are those of its pattern, which later versions coun
   CHECK(earlier.layer_contents == std::vector<LayerContent>{LayerContent::mamba, LayerContent::mlp,
                                                             LayerContent::attention, LayerContent::mamba});
   CHECK(earlier.mamba == MambaConfig{48, 32, 64, 4});
-  const ModelConfig later = imported(
+  const ModelConfig later = hybrid_import(
                                 "--hybrid-layer-pattern 'M-*M' --mamba-state-dim 64 --mamba-head-dim 32 "
                                 "--mamba-num-heads 48 --mamba-num-groups 4")
                                 .model;
@@ -44,14 +46,25 @@ TEST_CASE("a hybrid's layers are those of its pattern, which later versions coun
 
 TEST_CASE("what a file does not say of a hybrid is refused where it stands") {
   using Catch::Contains;
-  CHECK_THAT(refusal("--num-layers 4 --is-hybrid-model"),
+  CHECK_THAT(hybrid_refusal("--num-layers 4 --is-hybrid-model"),
              Contains("the file does not say what each layer is"));
-  CHECK_THAT(refusal("--num-layers 4 --hybrid-attention-ratio 0.1"),
+  CHECK_THAT(hybrid_refusal("--num-layers 4 --hybrid-attention-ratio 0.1"),
              Contains("what each layer is, shares of them do not say"));
-  CHECK_THAT(refusal("--num-layers 4 --spec my.layers spec"),
+  CHECK_THAT(hybrid_refusal("--num-layers 4 --spec my.layers spec"),
              Contains("a layer of one's own is not modelled"));
-  CHECK_THAT(refusal("--hybrid-layer-pattern 'M-*M' --spec my.layers spec"),
+  CHECK_THAT(hybrid_refusal("--hybrid-layer-pattern 'M-*M' --spec my.layers spec"),
              Contains("a layer of one's own is not modelled"));
+}
+
+TEST_CASE("of two patterns, and of stages or further layers within one, a script is told") {
+  using Catch::Contains;
+  CHECK_THAT(hybrid_refusal("--num-layers 4 --hybrid-override-pattern 'M-*M' --hybrid-layer-pattern 'MMMM'"),
+             Contains("--hybrid-layer-pattern and --hybrid-override-pattern are one"));
+  const std::string within = hybrid_refusal("--hybrid-layer-pattern 'M-|*M'");
+  CHECK_THAT(within, Contains("stages and further layers within a pattern are not read"));
+  CHECK_THAT(within, Contains("1 error"));
+  CHECK_THAT(hybrid_refusal("--num-layers 4 --hybrid-override-pattern 'M-*M' --hybrid-attention-ratio 0.2"),
+             Contains("accepted"));
 }
 
 TEST_CASE("Nemotron 3 Super with the layers that predict further tokens comes back from its script") {

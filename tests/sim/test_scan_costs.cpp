@@ -76,7 +76,18 @@ TEST_CASE("a scan takes no less than its bytes and its products do, and its laun
     CHECK(kernel_time(plan, what) == to_picoseconds(seconds));
   }
   CHECK(scan_launches(plan, scan_in(plan, Opcode::scan)) == 6);
-  CHECK(scan_launches(plan, scan_in(plan, Opcode::scan_backward)) == 17);
+  CHECK(scan_launches(plan, scan_in(plan, Opcode::scan_backward)) == 18);
+}
+
+TEST_CASE("half as efficient, the products of a scan take twice as long, and it no less than that") {
+  Plan plan = compile(scan_job());
+  // Memory that takes no time leaves the products and the launches.
+  plan.cluster.gpu.memory_bandwidth *= 1e6;
+  const Instruction& what = scan_in(plan, Opcode::scan_backward);
+  const double launches = static_cast<double>(scan_launches(plan, what)) * plan.cluster.gpu.kernel_launch_s;
+  const double products = scan_seconds(plan, what) - launches;
+  plan.framework.kernels.scan_efficiency = 0.5;
+  CHECK(scan_seconds(plan, what) - launches == Approx(2 * products).epsilon(1e-3));
 }
 
 }  // namespace simrun

@@ -130,12 +130,13 @@ TEST_CASE("row: models that are not what their names begin with") {
         load_row_rules(options), presets);
     return made.facts.contains("unknown") || made.facts.contains("unsupported");
   };
-  for (const char* model : {"Llama-3.1-Nemotron-70B", "Nemotron 8B", "Nemotron-H-56B", "Llama4 Scout",
+  for (const char* model : {"Llama-3.1-Nemotron-70B", "Nemotron 8B", "Nemotron-H-47B", "Llama4 Scout",
                             "InternLM2.5-7B", "DeepSeek-V3.2"}) {
     CAPTURE(model);
     CHECK(refused(model));
   }
-  for (const char* model : {"Llama 4 Maverick", "InternLM-7B", "DeepSeek-V3", "Nemotron-4 340B"}) {
+  for (const char* model : {"Llama 4 Maverick", "InternLM-7B", "DeepSeek-V3", "Nemotron-4 340B",
+                            "Nemotron-H-56B", "Nemotron_3_Super", "Nemotron V3 Nano 30B (26.02)"}) {
     CAPTURE(model);
     CHECK_FALSE(refused(model));
   }

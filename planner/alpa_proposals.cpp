@@ -51,7 +51,8 @@ std::vector<SearchPoint> points_of(const Job& job, const AlpaOptions& options, b
 // Seconds of a point's step under the best of schedules: ZB-V's way down the ranks and up again is a third of
 // its stages' passes, which are half a rank's (zb_v.h).
 double least_seconds(const Job& job, const SearchPoint& point, const StageBound& bound) {
-  const auto microbatches = static_cast<double>(job.training.global_batch_size / point.sequences);
+  const std::int64_t steps = job.training.global_batch_size / point.sequences;
+  const auto microbatches = static_cast<double>(steps);
   return bound.slowest_s * (1 + static_cast<double>(point.pipeline - 1) / (6 * microbatches));
 }
 
@@ -176,6 +177,7 @@ std::optional<AlpaProposals::BoundedPoint> AlpaProposals::sharded(const BoundedP
 std::vector<std::size_t> AlpaProposals::found(std::vector<BoundedPoint>& points,
                                               const std::vector<std::size_t>& at) {
   std::vector<BoundedPoint> searched;
+  searched.reserve(at.size());
   for (const std::size_t i : at) searched.push_back(points[i]);
   find_plans(searched);
   std::vector<std::size_t> added;

@@ -37,6 +37,7 @@ Placement placement_of(const std::string& schedule) {
 
 std::vector<double> dealt_seconds(const LayerSeconds& seconds, const std::vector<std::int64_t>& layers) {
   std::vector<double> stages;
+  stages.reserve(layers.size());
   for (const std::int64_t count : layers) stages.push_back(static_cast<double>(count) * seconds.layer);
   stages.front() += seconds.before;
   stages.back() += seconds.behind;

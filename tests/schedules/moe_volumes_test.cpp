@@ -75,13 +75,15 @@ TEST_CASE("every preset with experts exchanges topk copies of its tokens twice f
     const double rows =
         std::ceil(8 * 1024.0 * static_cast<double>(experts.topk) / static_cast<double>(experts.count) / 8) *
         static_cast<double>(experts.count);
+    const auto width =
+        static_cast<double>(experts.latent_size > 0 ? experts.latent_size : job.model.hidden_size);
     for (const PassKind kind : {PassKind::forward, PassKind::backward}) {
       const std::map<std::int32_t, DispatchVolume> layers = all_to_alls(plan, kind);
       CHECK(layers.size() == sparse);
       for (const auto& [layer, volume] : layers) {
         CAPTURE(layer);
         CHECK(volume.count == 2);
-        CHECK(static_cast<double>(volume.bytes) == 2 * rows * static_cast<double>(job.model.hidden_size) * 2);
+        CHECK(static_cast<double>(volume.bytes) == 2 * rows * width * 2);
       }
     }
   }

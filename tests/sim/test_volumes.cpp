@@ -108,11 +108,28 @@ bool is_convolutional(const ModelConfig& model) {
   return family_as<ResNetConfig>(model.family) != nullptr || family_as<VggConfig>(model.family) != nullptr;
 }
 
+// Of a hybrid every layer is one of the two, or Mamba's.
+bool has_mlp(const LayerKind& kind) {
+  return kind.content == LayerContent::attention_and_mlp || kind.content == LayerContent::mlp;
+}
+std::int64_t layers_with(const ModelConfig& model, LayerContent content) {
+  std::int64_t count = 0;
+  for (std::int64_t layer = 0; layer < model.num_layers; ++layer) {
+    const LayerContent own = model.layer_content(layer);
+    const bool attends = own == LayerContent::attention_and_mlp && content == LayerContent::attention;
+    count += own == content || attends ? 1 : 0;
+  }
+  return count;
+}
+
 // Layers with an MLP that tensor parallelism splits: of all ranks' tokens, so not the routed experts.
 std::int64_t split_mlps(const ModelConfig& model, std::int64_t first, std::int64_t last) {
   std::int64_t count = 0;
   for (std::int64_t layer = first; layer < last; ++layer)
-    count += !model.experts.in_layer(layer) || model.experts.shared_ffn_hidden_size > 0 ? 1 : 0;
+    count += has_mlp(model.layer_kind(layer)) &&
+                     (!model.experts.in_layer(layer) || model.experts.shared_ffn_hidden_size > 0)
+                 ? 1
+                 : 0;
   return count;
 }
 
@@ -141,12 +158,14 @@ Summed summed(const ModelConfig& model) {
     return {all + (t + d) * h, all + (d + t) * h, d};
   }
   const double mlps = real(split_mlps(model, 0, model.num_layers));
+  const double attending = real(layers_with(model, LayerContent::attention)),
+               scans = real(layers_with(model, LayerContent::mamba));  // which are summed as an MLP is
   if (model.parallel_residual) return {(layers + 1) * t * h, (2 * layers + 1) * t * h, t};
   double attention = h;
   if (model.mla.on())  // every rank has the latents whole, and heads of its own
     attention = real(model.mla.q_lora_rank > 0 ? model.mla.q_lora_rank : model.hidden_size) +
                 real(model.mla.kv_lora_rank + model.mla.qk_rope_head_dim);
-  return {(layers + mlps + 1) * t * h, (layers * attention + (mlps + 1) * h) * t, t};
+  return {(attending + scans + mlps + 1) * t * h, (attending * attention + (scans + mlps + 1) * h) * t, t};
 }
 
 // That the heads and their keys and values divide by.
@@ -166,6 +185,11 @@ double exchanged_heads(const ModelConfig& model) {
   if (model.mla.on())
     return real(model.num_attention_heads * 2 * (model.mla.qk_head_dim() + model.mla.v_head_dim));
   return real(2 * (model.num_attention_heads + model.num_key_value_heads) * model.head_dim);
+}
+
+// z, x, B, C and dt on the way to a scan, its channels on the way back.
+double exchanged_channels(const MambaConfig& mamba) {
+  return real(3 * mamba.inner_size() + 2 * mamba.num_groups * mamba.state_dim + mamba.num_heads);
 }
 
 constexpr double bf16 = 2, fp32 = 4;
@@ -241,17 +265,21 @@ void sends_over_borders(const std::string& preset, const ModelConfig& model) {
 
 void sends_keys_and_values(const std::string& preset, const ModelConfig& model) {
   if (is_convolutional(model) || !std::holds_alternative<std::monostate>(model.family)) return;
-  const double tokens = real(sequence) / 2 * real(microbatches * model.num_layers) * bf16;
+  const double tokens = real(sequence) / 2 * real(microbatches) * bf16;
+  const double attending = real(layers_with(model, LayerContent::attention)),
+               scans = real(layers_with(model, LayerContent::mamba));
   const auto sent = [&](const char* type) {
     const Split split{.cp = 2, .parallelism = std::string(", cp_comm_type: ") + type};
     return sent_by(compile(job_of(preset, split))).in_passes.at(Traffic::context);
   };
-  if (!model.attention_sinks) {  // which are added to whole rows of scores
-    CHECK(sent("p2p") == 3 * tokens * key_values(model));
-    CHECK(sent("all_gather") == 3 * tokens * key_values(model));
+  // Sinks are added to whole rows of scores, and a scan goes through the whole sequence.
+  if (!model.attention_sinks && !model.mamba.on()) {
+    CHECK(sent("p2p") == 3 * tokens * attending * key_values(model));
+    CHECK(sent("all_gather") == 3 * tokens * attending * key_values(model));
   }
   if (model.num_key_value_heads % 2 == 0 && model.num_attention_heads % 2 == 0)
-    CHECK(sent("a2a") == 2 * tokens * ring_of_two * exchanged_heads(model));
+    CHECK(sent("a2a") == 2 * tokens * ring_of_two *
+                             (attending * exchanged_heads(model) + scans * exchanged_channels(model.mamba)));
 }
 
 void dispatches_and_combines(const std::string& preset, const ModelConfig& model) {
@@ -271,8 +299,9 @@ void dispatches_and_combines(const std::string& preset, const ModelConfig& model
     const std::int64_t routed = (decodes ? decoder_sequence : sequence) / 2 * model.experts.topk;
     rows += (routed + experts - 1) / experts * experts;
   }
+  const std::int64_t width = model.experts.latent_size > 0 ? model.experts.latent_size : model.hidden_size;
   CHECK(sent.in_passes[Traffic::expert] ==
-        Approx(2 * 2 * real(microbatches * rows) * real(model.hidden_size) * bf16 * 3 / 4));
+        Approx(2 * 2 * real(microbatches * rows) * real(width) * bf16 * 3 / 4));
 }
 
 void links_carry_it(const std::string& preset, const ModelConfig& model) {

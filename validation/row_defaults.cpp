@@ -186,6 +186,7 @@ void split_experts_over_the_rest(RowJob& made) {
   const std::int64_t ranks = std::max<std::int64_t>(std::atoll(sharing->second.c_str()), 1);
   const std::int64_t split =
       size_in(made, Column::tp) * size_in(made, Column::pp) * size_in(made, Column::cp);
+  if (ranks > *gpus) return;
   const std::int64_t rest = *gpus / split / ranks;
   if (*gpus % (split * ranks) != 0 || rest < 2 || *experts % rest != 0) return;
   if (!made.row[Column::ep].empty()) return;

@@ -89,22 +89,26 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("attention and MLPs in layers of their own are estimated within 5 %") {
+TEST_CASE("attention, MLPs and Mamba's scans in layers of their own are estimated within 5 %") {
   LoadOptions load;
   load.preset_directories = {SIMRUN_SOURCE_DIR "/configs"};
-  const PlanBase base = plan_base(
-      "simrun: 1\nmodel: {model_type: gpt, num_layers: 16, hidden_size: 4096, num_attention_heads: 32, "
-      "vocab_size: 51200, max_position_embeddings: 2048, hybrid_override_pattern: \"*-*-*-*-*-*-*-*-\"}\n"
-      "training: {seq_length: 2048, micro_batch_size: 1, global_batch_size: 64, precision: bf16}\n"
-      "cluster: {from: dgx_h100, nodes: 1}\n",
-      "hybrid.yaml", load);
-  for (const std::int64_t tensor : {1, 2})
-    for (const std::int64_t pipeline : {1, 2, 4}) {
-      CAPTURE(tensor, pipeline);
-      const Candidate of = scheduled(
-          {.tensor = tensor, .pipeline = pipeline, .data = 8 / tensor / pipeline, .micro_batch = 2}, "1f1b");
-      CHECK(estimate_of_simulated(base, of) == Approx(1).epsilon(0.05));
-    }
+  for (const char* pattern : {"*-*-*-*-*-*-*-*-", "M-M*M-M-M-M*M-M-"}) {
+    const PlanBase base = plan_base(
+        "simrun: 1\nmodel: {model_type: gpt, num_layers: 16, hidden_size: 4096, num_attention_heads: 32, "
+        "vocab_size: 51200, max_position_embeddings: 2048, hybrid_override_pattern: \"" +
+            std::string(pattern) +
+            "\"}\ntraining: {seq_length: 2048, micro_batch_size: 1, global_batch_size: 64, precision: bf16}\n"
+            "cluster: {from: dgx_h100, nodes: 1}\n",
+        "hybrid.yaml", load);
+    for (const std::int64_t tensor : {1, 2})
+      for (const std::int64_t pipeline : {1, 2, 4}) {
+        CAPTURE(pattern, tensor, pipeline);
+        const Candidate of = scheduled(
+            {.tensor = tensor, .pipeline = pipeline, .data = 8 / tensor / pipeline, .micro_batch = 2},
+            "1f1b");
+        CHECK(estimate_of_simulated(base, of) == Approx(1).epsilon(0.05));
+      }
+  }
 }
 
 // 8,196 tokens split over 4 tensor-parallel ranks, in two blocks for each of 2 context-parallel ranks they do

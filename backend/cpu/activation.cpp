@@ -21,14 +21,6 @@ struct Gelu {
   }
 };
 
-// x sigmoid(x).
-template <class Real>
-struct Silu {
-  static Real sigmoid(Real x) { return 1 / (1 + std::exp(-x)); }
-  static Real value(Real x) { return x * sigmoid(x); }
-  static Real slope(Real x) { return sigmoid(x) * (1 + x * (1 - sigmoid(x))); }
-};
-
 // in0 (+ bias), element by element.
 template <class Real>
 class Biased {

@@ -144,6 +144,13 @@ Real sigmoid(Real x) {
   return 1 / (1 + std::exp(-x));
 }
 
+// x sigmoid(x).
+template <class Real>
+struct Silu {
+  static Real value(Real x) { return x * sigmoid(x); }
+  static Real slope(Real x) { return sigmoid(x) * (1 + x * (1 - sigmoid(x))); }
+};
+
 // Whether an output is added to.
 inline bool adds_to(const KernelCall& call, const Argument& output) {
   return call.what.accumulate && output.buffer->category == Category::gradients;

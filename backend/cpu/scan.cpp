@@ -30,15 +30,6 @@ struct ScanSizes {
 };
 
 template <class Real>
-Real silu(Real x) {
-  return x * sigmoid(x);
-}
-template <class Real>
-Real silu_slope(Real x) {
-  const Real s = sigmoid(x);
-  return s * (1 + x * (1 - s));
-}
-template <class Real>
 Real softplus(Real x) {
   return std::max(x, Real{0}) + std::log1p(std::exp(-std::abs(x)));
 }
@@ -91,7 +82,7 @@ struct Convolved {
         for (std::int64_t k = std::max<std::int64_t>(s.taps - 1 - t, 0); k < s.taps; ++k)
           sum += of.weight[c * s.taps + k] * packed.at(t - s.taps + 1 + k)[s.inner + c];
         sums[static_cast<std::size_t>(t * s.convolved + c)] = sum;
-        values[static_cast<std::size_t>(t * s.convolved + c)] = silu(sum);
+        values[static_cast<std::size_t>(t * s.convolved + c)] = Silu<Real>::value(sum);
       }
   }
 };
@@ -248,7 +239,7 @@ void convolve_back(const ScanSizes& s, const GroupForward<Real>& of, GroupGradie
   for (std::int64_t t = 0; t < s.length; ++t)
     for (std::int64_t c = 0; c < s.convolved; ++c) {
       const auto i = static_cast<std::size_t>(t * s.convolved + c);
-      const Real gradient = to.values[i] * silu_slope(of.rows.sums[i]);
+      const Real gradient = to.values[i] * Silu<Real>::slope(of.rows.sums[i]);
       to.parameters.bias[c] += gradient;
       for (std::int64_t k = std::max<std::int64_t>(s.taps - 1 - t, 0); k < s.taps; ++k) {
         const std::int64_t at = t - s.taps + 1 + k;
@@ -300,7 +291,7 @@ void scan_group(const ScanSizes& s, const GroupRows<Real>& packed, const ScanPar
         for (std::int64_t n = 0; n < s.state; ++n)
           y += state[static_cast<std::size_t>(p * s.state + n)] * in.c[n];
         scanned.at(t)[channel] = y;
-        gated.at(t)[channel] = y * silu(packed.at(t)[channel]);
+        gated.at(t)[channel] = y * Silu<Real>::value(packed.at(t)[channel]);
       }
     }
   }
@@ -334,8 +325,8 @@ void run_scan_backward(const KernelCall& call) {
       for (std::int64_t t = 0; t < s.length; ++t)
         for (std::int64_t c = 0; c < s.inner; ++c) {
           const Real z = from.at(t)[c];
-          ungated[static_cast<std::size_t>(t * s.inner + c)] = dgated.at(t)[c] * silu(z);
-          dfrom.at(t)[c] = dgated.at(t)[c] * y.at(t)[c] * silu_slope(z);
+          ungated[static_cast<std::size_t>(t * s.inner + c)] = dgated.at(t)[c] * Silu<Real>::value(z);
+          dfrom.at(t)[c] = dgated.at(t)[c] * y.at(t)[c] * Silu<Real>::slope(z);
         }
       const GroupForward<Real> of(s, from, parameters.of_group(s, g));
       GroupGradients<Real> gradients{std::vector<Real>(of.rows.values.size()), to.parameters.of_group(s, g)};

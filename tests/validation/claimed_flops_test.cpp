@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 
 #include "configs/load_job.h"
+#include "models/flops.h"
+#include "models/model_graph.h"
 #include "tests/validation/rows.h"
 #include "validation/row_rules.h"
 
@@ -37,6 +39,33 @@ TEST_CASE(
   CHECK(claimed_flops({{"flops", "hardware"}}, job, summary) == 1.25e15);
   CHECK(claimed_flops({{"flops", "6nd"}}, job, summary) == Approx(1e15 - 24 * half));
   CHECK(claimed_flops({{"flops", "8nd"}}, job, summary) == Approx((1e15 - 24 * half) * 8 / 6));
+}
+
+// TFLOP/s by tokens/s of Megatron-Bridge's tables are 22.278 GFLOP per token of Nemotron 3 Nano and, with two
+// layers that predict further tokens, 84.73 of Super, both at 8,192 tokens: without routers and without the
+// products that join two states to one.
+TEST_CASE("Megatron-Bridge's count of hybrids is that of Mamba layers twice as wide as the model") {
+  struct Published {
+    std::string model;
+    double gflop, routers, joins;
+  };
+  for (const Published& of :
+       {Published{"{from: nemotron3-nano-30b-a3b}", 22.278, 6e-9 * 23 * 2688 * 128, 0},
+        Published{"{from: nemotron3-super-120b-a12b, mtp_num_layers: 2, mtp_hybrid_override_pattern: \"*E\"}",
+                  84.73, 6e-9 * 42 * 4096 * 512, 6e-9 * 2 * 2 * 4096 * 4096}}) {
+    CAPTURE(of.model);
+    const Job job =
+        load_job_text("simrun: 1\nmodel: " + of.model +
+                          "\ntraining: {seq_length: 8192, micro_batch_size: 1, global_batch_size: 1, "
+                          "precision: bf16}\n"
+                          "cluster: {from: dgx_h100, nodes: 1, gpus_per_node: 1, nics_per_node: 1}\n",
+                      "job.yaml", source_presets())
+            .job;
+    Summary summary;
+    summary.model_flops_per_step = model_flops(build_graph(job));
+    const double counted = claimed_flops({{"flops", "causal"}}, job, summary) / 8192 / 1e9;
+    CHECK(counted - of.routers - of.joins == Approx(of.gflop).epsilon(5e-4));
+  }
 }
 
 TEST_CASE(

@@ -30,7 +30,8 @@ std::string runs_text(const std::vector<std::int64_t>& sizes) {
 std::string layers_of_layout(const std::string& layout) {
   std::vector<std::int64_t> layers;
   for (const StageContent& stage : parse_pipeline_layout(layout).stages) layers.push_back(stage.layers);
-  return fmt::format("{}", fmt::join(layers, "+"));
+  constexpr std::size_t at_a_glance = 8;
+  return layers.size() > at_a_glance ? runs_text(layers) : fmt::format("{}", fmt::join(layers, "+"));
 }
 
 enum class GpuOrder : std::uint8_t { large_first, small_first, fast_first, slow_first };

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cctype>
 #include <filesystem>
+#include <set>
 
 #include "tests/cli/run_program.h"
 
@@ -31,13 +33,13 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-TEST_CASE("README: every command of a schedule without a model runs, in the order in which they stand",
+TEST_CASE("docs: every command of a schedule without a model runs, in the order in which they stand",
           "[long]") {
   const Scratch scratch;
   const InFolder here(scratch.file(""));
   const std::string command = "simrun --schedule ";
   int ran = 0;
-  for (const std::string& line : lines_of(read(SIMRUN_SOURCE_DIR "/README.md"))) {
+  for (const std::string& line : lines_of(read(SIMRUN_SOURCE_DIR "/docs/playground.md"))) {
     if (!line.starts_with(command)) continue;
     CAPTURE(line);
     CHECK(run_simrun(line.substr(std::string("simrun ").size())).code == 0);  // the shell drops the comment
@@ -46,8 +48,8 @@ TEST_CASE("README: every command of a schedule without a model runs, in the orde
   CHECK(ran >= 8);
 }
 
-TEST_CASE("README: the schedule that it shows is what the program prints") {
-  const std::string readme = read(SIMRUN_SOURCE_DIR "/README.md");
+TEST_CASE("docs: the schedule that they show is what the program prints") {
+  const std::string readme = read(SIMRUN_SOURCE_DIR "/docs/playground.md");
   const std::string prompt = "\n$ simrun --schedule ";
   const std::size_t at = readme.find(prompt);
   REQUIRE(at != std::string::npos);
@@ -55,6 +57,87 @@ TEST_CASE("README: the schedule that it shows is what the program prints") {
   const std::string arguments = readme.substr(at + 10, output - 1 - (at + 10));
   const std::string shown = readme.substr(output, readme.find("```", output) - output);
   CHECK(run_simrun(arguments + " --no-html").output == shown);
+}
+
+// What GitHub makes of a heading for links: lower case, words joined by hyphens, nothing else.
+std::string anchor_of(const std::string& heading) {
+  std::string anchor;
+  for (const char c : heading.substr(heading.find_first_not_of("# "))) {
+    if (c == ' ' || c == '-') anchor += '-';
+    if (std::isalnum(static_cast<unsigned char>(c)) || c == '_')
+      anchor += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  return anchor;
+}
+
+// The document without what stands between ``` lines.
+std::string prose_of(const std::string& document) {
+  std::string prose;
+  bool code = false;
+  for (const std::string& line : lines_of(document)) {
+    if (line.find("```") == line.find_first_not_of(' ') && line.find("```") != std::string::npos)
+      code = !code;
+    if (!code) prose += line + "\n";
+  }
+  return prose;
+}
+
+std::set<std::string> anchors_of(const std::string& document) {
+  std::set<std::string> anchors;
+  for (const std::string& line : lines_of(prose_of(document)))
+    if (line.starts_with("#")) anchors.insert(anchor_of(line));
+  return anchors;
+}
+
+TEST_CASE("README and docs: every link leads to a file and a heading that are there") {
+  std::vector<std::filesystem::path> documents = {SIMRUN_SOURCE_DIR "/README.md"};
+  for (const auto& entry : std::filesystem::directory_iterator(SIMRUN_SOURCE_DIR "/docs"))
+    if (entry.path().extension() == ".md") documents.push_back(entry.path());
+  int links = 0;
+  for (const std::filesystem::path& document : documents) {
+    const std::string text = prose_of(read(document.string()));
+    for (std::size_t at = text.find("]("); at != std::string::npos; at = text.find("](", at + 1)) {
+      const std::string target = text.substr(at + 2, text.find(')', at) - at - 2);
+      if (target.starts_with("http")) continue;
+      CAPTURE(document.string(), target);
+      const std::size_t hash = std::min(target.find('#'), target.size());
+      const std::filesystem::path file =
+          hash == 0 ? document : document.parent_path() / target.substr(0, hash);
+      REQUIRE(std::filesystem::exists(file));
+      if (hash < target.size()) CHECK(anchors_of(read(file.string())).count(target.substr(hash + 1)) == 1);
+      ++links;
+    }
+  }
+  CHECK(links > 40);
+}
+
+// `key: value` lines of the effective job, without the names that a job gives itself.
+std::set<std::string> keys_of(const std::string& config, const std::string& section) {
+  std::set<std::string> keys;
+  bool inside = false;
+  for (const std::string& line : lines_of(config)) {
+    if (!line.empty() && std::isalpha(static_cast<unsigned char>(line[0])))
+      inside = line.starts_with(section + ":");
+    const std::size_t first = line.find_first_not_of(' ');
+    if (!inside || first == std::string::npos || first != 2 || line[first] == '#') continue;
+    keys.insert(line.substr(first, line.find(':') - first));
+  }
+  return keys;
+}
+
+TEST_CASE("docs/job.md has every key of a job's sections that --print-config prints") {
+  const std::string document = read(SIMRUN_SOURCE_DIR "/docs/job.md");
+  const std::string config =
+      run_simrun(SIMRUN_SOURCE_DIR "/configs/jobs/deepseek-v3-1024xh100.yaml --print-config").output;
+  int known = 0;
+  for (const char* section : {"training", "parallelism", "moe", "optimizer", "recompute", "cluster"}) {
+    for (const std::string& key : keys_of(config, section)) {
+      CAPTURE(section, key);
+      CHECK(document.find("`" + key) != std::string::npos);
+      ++known;
+    }
+  }
+  CHECK(known > 40);
 }
 
 }  // namespace

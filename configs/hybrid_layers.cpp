@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "configs/limits.h"
@@ -17,7 +18,30 @@ constexpr char attention_symbol = '*', mlp_symbol = '-', expert_symbol = 'E', ma
 }  // namespace
 
 HybridLayers::HybridLayers(const char* key, const ModelKeys& keys)
-    : key_(key), pattern_(keys.section.text(key)), keys_(keys), has_experts_(keys.model.experts.count > 0) {
+    : HybridLayers(key, keys.section.text(key), false, keys) {}
+
+HybridLayers HybridLayers::of_words(const char* key, const ModelKeys& keys,
+                                    std::vector<std::string> fallback) {
+  const std::map<std::string, char> symbol_of = {
+      {"attention", attention_symbol}, {"mlp", mlp_symbol}, {"moe", expert_symbol}, {"mamba", mamba_symbol}};
+  WordRule rule;
+  for (const auto& entry : symbol_of) rule.accepted.push_back(entry.first);
+  const std::size_t told = keys.reading.problems.size();
+  std::string pattern;
+  for (const std::string& word : keys.section.words(key, rule, std::move(fallback)))
+    if (const auto symbol = symbol_of.find(word); symbol != symbol_of.end()) pattern += symbol->second;
+  const bool has_refused_words = keys.reading.problems.size() > told;
+  HybridLayers layers(key, std::move(pattern), true, keys);
+  if (has_refused_words) layers.is_readable_ = false;
+  return layers;
+}
+
+HybridLayers::HybridLayers(const char* key, std::string pattern, bool is_list, const ModelKeys& keys)
+    : key_(key),
+      pattern_(std::move(pattern)),
+      is_list_(is_list),
+      keys_(keys),
+      has_experts_(keys.model.experts.count > 0) {
   if (pattern_.empty())
     keys.reading.problem(keys.section.path_of(key_), fmt::format("'{}' names no layer", key_), symbols);
   is_readable_ = are_symbols();
@@ -75,7 +99,7 @@ bool HybridLayers::is_symbol(std::size_t at) {
 
 void HybridLayers::refused(std::size_t at, std::string message, std::string hint) {
   SourcePosition position = keys_.reading.position_of(keys_.section.path_of(key_));
-  if (position.line > 0) position.column += static_cast<int>(at);
+  if (position.line > 0 && !is_list_) position.column += static_cast<int>(at);
   keys_.reading.problems.push_back({position, std::move(message), std::move(hint)});
 }
 

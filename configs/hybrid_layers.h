@@ -13,6 +13,8 @@ namespace simrun {
 class HybridLayers {
  public:
   HybridLayers(const char* key, const ModelKeys& keys);
+  // The same as a list of words: attention, mlp, moe, mamba (Hugging Face's layers_block_type).
+  static HybridLayers of_words(const char* key, const ModelKeys& keys, std::vector<std::string> fallback);
 
   bool is_readable() const { return is_readable_; }
   bool has_mamba() const;
@@ -20,6 +22,7 @@ class HybridLayers {
   void read_further();  // those that predict further tokens
 
  private:
+  HybridLayers(const char* key, std::string pattern, bool is_list, const ModelKeys& keys);
   std::vector<LayerKind> kinds() const;
   bool are_symbols();  // reports what is none
   bool is_symbol(std::size_t at);
@@ -27,6 +30,7 @@ class HybridLayers {
 
   const char* key_;
   std::string pattern_;
+  bool is_list_;
   const ModelKeys& keys_;
   bool has_experts_;
   bool is_readable_ = false;

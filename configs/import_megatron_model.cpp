@@ -1,6 +1,7 @@
 // Megatron-LM's arguments about the model, its experts and its types to the keys of a job.
 #include <fmt/format.h>
 
+#include "configs/import_megatron_hybrid.h"
 #include "configs/megatron_reader.h"
 
 namespace simrun {
@@ -76,51 +77,10 @@ void import_attention_kernel(MegatronReader& flags) {
   if (is_unfused) flags.put("training.attention", "unfused", flags.position_of(flag));
 }
 
-constexpr const char *pattern_flag = "--hybrid-override-pattern", *later_flag = "--hybrid-layer-pattern";
-
-// The flag that says what each layer of pretrain_mamba.py is; empty: none does.
-std::string pattern_flag_of(MegatronReader& flags) {
-  if (flags.is_given(pattern_flag) && flags.is_given(later_flag))
-    flags.problem(flags.position_of(later_flag), fmt::format("{} and {} are one", later_flag, pattern_flag),
-                  "keep one.");
-  if (flags.is_given(pattern_flag)) return pattern_flag;
-  return flags.is_given(later_flag) ? later_flag : "";
-}
-
-// What says of a hybrid's layers less than a pattern, or something else.
-void check_hybrid_flags(MegatronReader& flags, bool has_pattern) {
-  const std::string hint = fmt::format("{} does.", pattern_flag);
-  if (flags.is_on("--is-hybrid-model") && !has_pattern)
-    flags.problem(flags.position_of("--is-hybrid-model"), "the file does not say what each layer is", hint);
-  for (const char* share : {"--hybrid-attention-ratio", "--hybrid-mlp-ratio"})
-    if (flags.is_given(share) && !has_pattern)
-      flags.problem(flags.position_of(share), "what each layer is, shares of them do not say", hint);
-  const std::vector<ShellWord> spec = flags.values("--spec");
-  if (!spec.empty() && (!has_pattern || spec.front().text.find(".mamba_layer_specs") == std::string::npos))
-    flags.problem(flags.position_of("--spec"), "a layer of one's own is not modelled");
-}
-
-void import_hybrid(MegatronReader& flags) {
-  const std::string flag = pattern_flag_of(flags);
-  check_hybrid_flags(flags, !flag.empty());
-  if (flag.empty()) return;
-  const std::optional<ShellWord> pattern = flags.value(flag);
-  if (!pattern) return;
-  if (pattern->text.find_first_of("|/") != std::string::npos)
-    flags.problem(pattern->position,
-                  fmt::format("{}: stages and further layers within a pattern are not read", flag),
-                  "--pipeline-model-parallel-layout and --mtp-hybrid-override-pattern say them.");
-  std::string layers = pattern->text;
-  std::erase_if(layers, [](char symbol) { return symbol == '|' || symbol == '/'; });
-  flags.put("model.hybrid_override_pattern", layers, pattern->position);
-  if (!flags.is_given("--num-layers"))
-    flags.put("model.num_layers", fmt::format("{}", layers.size()), pattern->position);
-}
-
 }  // namespace
 
 void import_megatron_model(MegatronReader& flags) {
-  import_hybrid(flags);
+  import_hybrid_layers(flags);
   import_gated_size(flags);
   import_heads(flags);
   import_positions(flags);

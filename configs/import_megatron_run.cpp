@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "configs/import_megatron_hybrid.h"
 #include "configs/limits.h"
 #include "configs/megatron_reader.h"
 #include "configs/pipeline_layout.h"
@@ -73,6 +74,7 @@ void import_uneven_layers(MegatronReader& flags, std::int64_t ranks, std::int64_
 
 // Virtual stages of a pipeline rank: said, or by their layers, or by the stages of a layout.
 std::int64_t import_chunks(MegatronReader& flags, std::int64_t ranks) {
+  if (const std::optional<std::int64_t> chunks = import_hybrid_stages(flags, ranks)) return *chunks;
   const std::string path = "parallelism.virtual_pipeline_model_parallel_size";
   if (const std::optional<ShellWord> layout = flags.value("--pipeline-model-parallel-layout")) {
     flags.put("parallelism.pipeline_model_parallel_layout", layout->text, layout->position);

@@ -10,6 +10,8 @@ namespace simrun {
 namespace {
 
 constexpr const char *pattern_key = "hybrid_override_pattern", *further_key = "mtp_hybrid_override_pattern";
+// What transformers writes since its version 5 in place of the patterns.
+constexpr const char *list_key = "layers_block_type", *further_list_key = "mtp_layers_block_type";
 
 void read_nemotron_experts(const ModelKeys& keys) {
   SectionReader& section = keys.section;
@@ -50,9 +52,11 @@ bool read_further(const ModelKeys& keys) {
   if (section.has("num_nextn_predict_layers"))
     keys.model.num_nextn_predict_layers =
         section.integer("num_nextn_predict_layers", {0, limits::layers.most});
-  section.ignore({"num_nextn_predict_layers", further_key});
+  section.ignore({"num_nextn_predict_layers", further_key, further_list_key});
   if (keys.model.num_nextn_predict_layers == 0) return false;
-  HybridLayers layers(further_key, keys);
+  HybridLayers layers = section.has(further_key)
+                            ? HybridLayers(further_key, keys)
+                            : HybridLayers::of_words(further_list_key, keys, {"attention", "moe"});
   layers.read_further();
   return layers.has_mamba();
 }
@@ -99,7 +103,10 @@ void read_nemotron_h(const ModelKeys& keys) {
   if (section.has("n_routed_experts")) read_nemotron_experts(keys);
   ignore_expert_keys(keys);
   bool has_mamba = read_further(keys);
-  HybridLayers layers(pattern_key, keys);
+  section.ignore({pattern_key, list_key});
+  HybridLayers layers = section.has(list_key) && !section.has(pattern_key)
+                            ? HybridLayers::of_words(list_key, keys, {})
+                            : HybridLayers(pattern_key, keys);
   layers.read();
   has_mamba = has_mamba || layers.has_mamba();
   if (has_mamba)

@@ -141,6 +141,31 @@ TEST_CASE("Hugging Face's nemotron_h is Megatron-LM's hybrid") {
   CHECK(theirs == ours);
 }
 
+TEST_CASE("nemotron_h of later versions lists its layers in words") {
+  const auto text = [](const std::string& layers) {
+    return "simrun: 1\nmodel: {model_type: nemotron_h, num_hidden_layers: 4, hidden_size: 64, "
+           "intermediate_size: 64, num_attention_heads: 4, vocab_size: 256, ssm_state_size: 16, "
+           "mamba_num_heads: 8, mamba_head_dim: 16, n_groups: 4, n_routed_experts: 4, num_experts_per_tok: "
+           "2, moe_intermediate_size: 8, num_nextn_predict_layers: 1, n_shared_experts: 0, " +
+           layers +
+           "}\ntraining: {seq_length: 512, micro_batch_size: 1, global_batch_size: 8, precision: bf16}\n"
+           "cluster: {from: dgx_h100, nodes: 1}\n";
+  };
+  const ModelConfig listed = load(text("layers_block_type: [mamba, moe, attention, mlp]")).model;
+  const ModelConfig written =
+      load(text("hybrid_override_pattern: \"ME*-\", mtp_hybrid_override_pattern: \"*E\"")).model;
+  CHECK(listed == written);  // without a list of theirs further layers are attention and experts
+  const ModelConfig further = load(text("layers_block_type: [mamba, moe, attention, mlp], "
+                                        "mtp_layers_block_type: [mamba]"))
+                                  .model;
+  REQUIRE(further.further_layers.size() == 1);
+  CHECK(further.further_layers[0].content == LayerContent::mamba);
+  CHECK(problems_of(text("layers_block_type: [mamba, moe, hybrid, mlp]")).at(0).message.find("hybrid") !=
+        std::string::npos);
+  CHECK(problems_of(text("layers_block_type: [mamba, moe]")).at(0).message ==
+        "layers_block_type has 2 layers, num_layers is 4");
+}
+
 TEST_CASE("a pattern is printed as it was written, and loads again") {
   const LoadedJob loaded = load_job_text(with_pattern("\"*E*-\"", four_experts), "job.yaml", with_presets());
   CHECK(load_job_text(loaded.effective_yaml, "job.yaml", LoadOptions{}).job == loaded.job);

@@ -56,15 +56,49 @@ TEST_CASE("what a file does not say of a hybrid is refused where it stands") {
              Contains("a layer of one's own is not modelled"));
 }
 
-TEST_CASE("of two patterns, and of stages or further layers within one, a script is told") {
+TEST_CASE("of two patterns a script is told, and shares beside a pattern say nothing") {
   using Catch::Contains;
   CHECK_THAT(hybrid_refusal("--num-layers 4 --hybrid-override-pattern 'M-*M' --hybrid-layer-pattern 'MMMM'"),
              Contains("--hybrid-layer-pattern and --hybrid-override-pattern are one"));
-  const std::string within = hybrid_refusal("--hybrid-layer-pattern 'M-|*M'");
-  CHECK_THAT(within, Contains("stages and further layers within a pattern are not read"));
-  CHECK_THAT(within, Contains("1 error"));
   CHECK_THAT(hybrid_refusal("--num-layers 4 --hybrid-override-pattern 'M-*M' --hybrid-attention-ratio 0.2"),
              Contains("accepted"));
+}
+
+TEST_CASE("a pattern says the stages and the layers that predict further tokens, too") {
+  const std::string sizes =
+      "--mamba-state-dim 64 --mamba-head-dim 32 --mamba-num-heads 48 --mamba-num-groups 4 "
+      "--pipeline-model-parallel-size 2 --spec megatron.core.models.hybrid.hybrid_layer_specs "
+      "hybrid_stack_spec ";
+  const Job job = hybrid_import(sizes + "--hybrid-layer-pattern 'M-|*M-/*-/*-'");
+  CHECK(job.model.num_layers == 5);
+  CHECK(job.model.num_nextn_predict_layers == 2);
+  REQUIRE(job.model.further_layers.size() == 2);
+  CHECK(job.model.further_layers[0].content == LayerContent::attention);
+  CHECK(job.model.further_layers[1].content == LayerContent::mlp);
+  REQUIRE(job.parallelism.stages.size() == 2);
+  CHECK(job.parallelism.stages[0] == StageContent{true, 2, false, 0});
+  CHECK(job.parallelism.stages[1] == StageContent{false, 3, true, 2});
+
+  const Job interleaved = hybrid_import(sizes + "--hybrid-layer-pattern 'M-|*M|-M|*-'");
+  CHECK(interleaved.parallelism.virtual_pipeline_model_parallel_size == 2);
+  CHECK(interleaved.parallelism.stages.size() == 4);
+}
+
+TEST_CASE("what a pattern says of stages or further tokens has to be one thing") {
+  using Catch::Contains;
+  const std::string two = "--pipeline-model-parallel-size 2 --hybrid-layer-pattern ";
+  CHECK_THAT(hybrid_refusal(two + "'*-|*-|*-'"), Contains("3 stages do not split into 2 pipeline ranks"));
+  CHECK_THAT(hybrid_refusal(two + "'*-|*-' --pipeline-model-parallel-layout 'Ett|ttL'"),
+             Contains("beside the | of a pattern"));
+  CHECK_THAT(hybrid_refusal(two + "'*-|*-/*-/*' --mtp-num-layers 2"),
+             Contains("the layers behind each / are alike"));
+  CHECK_THAT(hybrid_refusal(two + "'*-|*-/*-' --mtp-num-layers 2"),
+             Contains("--mtp-num-layers 2, and the pattern has 1 of /"));
+  CHECK_THAT(hybrid_refusal(two + "'*-|*-/'"), Contains("no layers behind /"));
+  CHECK_THAT(hybrid_refusal(two + "'*-|*-/*|-'"), Contains("no | behind /"));
+  CHECK_THAT(hybrid_refusal(two + "'*-|*G'"), Contains("'G' is no layer"));
+  CHECK_THAT(hybrid_refusal(two + "'*-|*-/*-' --mtp-hybrid-override-pattern '*-'"),
+             Contains("beside the / of a pattern"));
 }
 
 TEST_CASE("Nemotron 3 Super with the layers that predict further tokens comes back from its script") {

@@ -27,6 +27,9 @@ constexpr std::int64_t bytes_of(Dtype dtype) {
   return 0;
 }
 
+// Elements of a NormalFloat4 weight that share a scale (Dettmers et al. 2023, arXiv 2305.14314, section 3).
+constexpr std::int32_t nf4_block = 64;
+
 constexpr double element_bytes(Dtype dtype) {
   return dtype == Dtype::fp4 ? 0.5 : static_cast<double>(bytes_of(dtype));
 }

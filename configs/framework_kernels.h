@@ -67,6 +67,7 @@ struct FrameworkKernels {
   double batched_gemm_efficiency = 1;
   // What the products of a Mamba-2 layer's scan reach of the rate of such small ones.
   double scan_efficiency = 1;
+  double scan_memory_efficiency = 1;  // and what its kernels reach of the memory rate
   // What an optimizer step moves per parameter of the rank beyond the update itself and the gradients' norm:
   // unscaling, clipping, zeroing, copies between types.
   double optimizer_bytes = 0;

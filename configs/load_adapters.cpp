@@ -51,7 +51,14 @@ void read_lora(SectionReader& section, Reading& reading, Training& training) {
       keys.real("alpha", limits::lora_alpha, static_cast<double>(std::max<std::int64_t>(lora.rank, 1)));
   lora.dropout = keys.real("dropout", limits::probability, 0);
   lora.targets = keys.words("targets", lora_targets(), {"qkv", "attention_projection", "fc1", "fc2"});
+  keys.ignore({"base_dtype"});
+  if (keys.has("base_dtype"))
+    lora.nf4_base = keys.word("base_dtype", {{"nf4"}, {"int8", "fp4", "fp8"}}) == "nf4";
   keys.finish();
+  if (lora.nf4_base && training.fp8)
+    reading.problem(keys.path_of("base_dtype"),
+                    "weights in nf4 are multiplied in the type of training, which is fp8 or fp4",
+                    "precision: bf16.");
   if (has_word(lora.targets, "qkv"))
     for (const char* part : {"q", "k", "v"})
       if (has_word(lora.targets, part))

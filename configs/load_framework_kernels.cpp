@@ -112,6 +112,7 @@ FrameworkKernels read_framework_kernels(const ConfigNode* node, Reading& reading
   kernels.broadcast_sum = section.real("broadcast_sum", share_of_one, 0.0);
   kernels.batched_gemm_efficiency = section.real("batched_gemm_efficiency", limits::share, 1.0);
   kernels.scan_efficiency = section.real("scan_efficiency", limits::share, 1.0);
+  kernels.scan_memory_efficiency = section.real("scan_memory_efficiency", limits::share, 1.0);
   kernels.optimizer_bytes = section.real("optimizer_bytes", optimizer_bytes, 0.0);
   kernels.copies_gathered_shards = section.boolean("copies_gathered_shards", false);
   kernels.compute_slowdown = section.real("compute_slowdown", slowdown, 1.0);

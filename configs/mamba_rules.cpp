@@ -23,11 +23,7 @@ void check_context_ranks(Reading& reading, const Job& job) {
   const std::int64_t tp = parallelism.tensor_model_parallel_size, cp = parallelism.context_parallel_size;
   if (cp <= 1 || tp == 0) return;
   const std::int64_t groups = job.model.mamba.num_groups;
-  if (parallelism.cp_comm_type != ContextExchange::a2a)
-    reading.problem("parallelism.context_parallel_size",
-                    "a Mamba layer's scan goes through the whole sequence, and ranks have parts of it",
-                    "cp_comm_type: a2a exchanges them for groups of heads.");
-  else if (groups % tp == 0 && groups / tp % cp != 0)
+  if (groups % tp == 0 && groups / tp % cp != 0)
     reading.problem("parallelism.context_parallel_size",
                     fmt::format("{} groups of Mamba heads of a tensor-parallel rank ({} / {}) do not split "
                                 "over {} context-parallel ranks",

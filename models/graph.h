@@ -39,6 +39,7 @@ struct Tensor {
   TensorKind kind = TensorKind::activation;
   // No gradient of it is wanted: a parameter that is not trained, or a value before which nothing is trained.
   bool frozen = false;
+  std::int32_t scale_block = 0;  // elements of a parameter that share a scale (models/quantized_base.h)
 };
 
 // A dimension of an operator that holds the tokens of others, in another order: where the operator's rank has

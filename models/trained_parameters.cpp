@@ -10,6 +10,7 @@
 
 #include "models/lora.h"
 #include "models/model_scope.h"
+#include "models/quantized_base.h"
 
 namespace simrun {
 namespace {
@@ -80,6 +81,7 @@ void select_trained(Graph& graph, const Job& job) {
       if (tensor.kind == TensorKind::parameter) tensor.frozen = true;
     add_lora(graph, *job.training.lora);
   }
+  if (job.training.lora && job.training.lora->nf4_base) quantize_base(graph);
   spread(graph);
   if (count_trained_parameters(graph) == 0)
     throw std::invalid_argument("model.frozen: nothing is left to train");

@@ -99,6 +99,7 @@ struct RecomputeRegions {
   std::vector<std::int32_t> region_of;  // by operator, whole graph
   std::vector<bool> discards_output;    // by region: values read outside it are recomputed too, not kept
                                         // (output-discarding checkpoints)
+  std::vector<bool> repeats;            // by region: every reader recomputes it for itself
   // Of the partial sums of an operator that is kept, their sum is kept in their place.
   bool keeps_sums = false;
 };

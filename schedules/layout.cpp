@@ -87,9 +87,9 @@ std::vector<LayoutRule> strategy_rules(const Job& job) {
       rules.push_back({scope, "kv_heads", {"tp"}});
       rules.push_back({scope, "kv_heads", {"cp_inner"}});
     }
-  if (job.parallelism.context_a2a_size > 1) {
+  if (job.parallelism.context_parallel_size > 1) {  // whatever attention beside it exchanges
     rules.push_back({"mamba_scan", "mamba_groups", {"tp"}});
-    rules.push_back({"mamba_scan", "mamba_groups", {"cp_inner"}});
+    rules.push_back({"mamba_scan", "mamba_groups", {"cp"}});
   }
   const std::vector<LayoutRule> everywhere{
       {"", "experts", {"ep"}},  {"", "expert_ffn", {"etp"}}, {"", "capacity", {"edp"}},

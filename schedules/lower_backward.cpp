@@ -174,7 +174,8 @@ class BackwardLowering {
       code_.values[value].saved = true;
       return value;
     }
-    if (recomputed_.find(value) == recomputed_.end()) recompute(region);
+    const bool repeats = region != reader && context_.regions.repeats[static_cast<std::size_t>(region)];
+    if (repeats || recomputed_.find(value) == recomputed_.end()) recompute(region);
     return recomputed_.at(value);
   }
 

@@ -110,6 +110,7 @@ class ForwardLowering {
     if (known != parameter_of_.end()) return known->second;
     const ValueId value = add_value(tensor, ValueKind::parameter, layout);
     code_.values[value].frozen = graph().tensors[tensor].frozen;
+    code_.values[value].scale_block = graph().tensors[tensor].scale_block;
     code_.parameters.push_back(value);
     parameter_of_[tensor] = value;
     const ValueId gradient = add_value(tensor, ValueKind::parameter_gradient, layout, "_grad");

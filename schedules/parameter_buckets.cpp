@@ -123,13 +123,13 @@ std::vector<ParameterBucket> make_buckets(const ChunkCode& code,
     const bool orthogonalised =
         !frozen && rules.optimizer.name == UpdateRule::muon && rules.matrices[p].hidden;
     const Value& weight = code.values[code.parameters[p]];
-    const bool in_fp8 = weight.dtype == Dtype::fp8;
+    const bool is_narrow = weight.dtype == Dtype::fp8 || weight.dtype == Dtype::fp4;
     const int zero_stage = zero_stage_of(rules.optimizer, layers[p]);
     const bool leaves_shard = zero_stage >= 2 && !rules.reduces_once &&
                               rules.mesh.size(without_replicas(axes.data, rules)) * copies(rules) > 1;
     const bool early = leaves_shard && !rules.written_early.empty() && rules.written_early[p];
     const auto [open, is_new] =
-        latest.emplace(std::tuple{axes, tied, frozen, bool{code.of_experts[p]}, orthogonalised, in_fp8, early,
+        latest.emplace(std::tuple{axes, tied, frozen, bool{code.of_experts[p]}, orthogonalised, is_narrow, early,
                                   zero_stage, zero_stage == 3 ? layers[p] : -1},
                        buckets.size());
     const std::int64_t most = most_elements(rules, zero_stage, layers[p]);
@@ -144,7 +144,7 @@ std::vector<ParameterBucket> make_buckets(const ChunkCode& code,
       buckets.back().frozen = frozen;
       buckets.back().orthogonalised = orthogonalised;
       buckets.back().written_early = early;
-      buckets.back().in_fp8 = in_fp8;
+      if (is_narrow) buckets.back().narrow = weight.dtype;
       buckets.back().scale_block = weight.scale_block;
     }
     ParameterBucket& bucket = buckets[open->second];
@@ -215,7 +215,7 @@ void add_bucket_buffers(Plan& plan, ParameterBucket& bucket, const std::string& 
   const Sharding sharding = sharding_of(bucket, rules);
   const Dtype kept = rules.optimizer.main_grads_dtype, reduced = rules.optimizer.grad_reduce_dtype;
   bucket.weights = add_flat_buffer(plan, name + " weights", Category::weights,
-                                   bucket.in_fp8 ? Dtype::fp8 : precision, bucket.elements);
+                                   bucket.narrow.value_or(precision), bucket.elements);
   plan.buffers[bucket.weights].scale_block = bucket.scale_block;
   if (rules.servers.any() && !bucket.frozen) {
     bucket.gradients =

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "configs/offload_config.h"
@@ -48,8 +49,8 @@ struct ParameterBucket {
   std::vector<ParameterMatrix> matrices;  // of the members, where the optimizer treats matrices as such
   bool orthogonalised = false;            // hidden matrices under Muon
   bool written_early = false;             // BucketRules::written_early
-  bool in_fp8 = false;  // the weights themselves, with a scale per so many of them (0: none)
-  std::int32_t scale_block = 0;
+  std::optional<Dtype> narrow;   // fp8 or fp4, of the weights themselves
+  std::int32_t scale_block = 0;  // of which so many share a scale (0: none)
   // Gradients in the type in which they are reduced, if that is another: the whole, and (ZeRO-1) the shard.
   Index compressed = no_index, compressed_shard = no_index;
   OffloadedState offloaded;

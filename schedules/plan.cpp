@@ -135,13 +135,17 @@ std::int64_t Buffer::elements() const {
   return product;
 }
 
-// A scale is fp32, or one byte in blocks of 32 (E8M0; OCP Microscaling Formats 1.0, section 5) and of 16
-// (E4M3; NVFP4, arXiv 2509.25149, section 2).
+// A scale is fp32, or one byte in blocks of 32 (E8M0; OCP Microscaling Formats 1.0, section 5), of 16 (E4M3;
+// NVFP4, arXiv 2509.25149, section 2), and of 64 (NF4 with doubly quantised scales, arXiv 2305.14314, section
+// 3, which have an fp32 for 256 of them).
 std::int64_t Buffer::stored_bytes(std::int64_t elements) const {
   constexpr std::int32_t microscaling = 32;
+  constexpr std::int64_t scales_of_scale = 256;
   const std::int64_t numbers = simrun::stored_bytes(dtype, elements);
   if (scale_block == 0) return numbers;
   const std::int64_t scales = (elements + scale_block - 1) / scale_block;
+  if (dtype == Dtype::fp4 && scale_block == nf4_block)
+    return numbers + scales + (scales + scales_of_scale - 1) / scales_of_scale * 4;
   return numbers + scales * (scale_block <= microscaling ? 1 : 4);
 }
 

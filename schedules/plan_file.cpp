@@ -192,6 +192,14 @@ bool is_new_in_version_21(const Plan& plan) {
   });
 }
 
+// Mamba-2 layers slower than memory, frozen weights in NF4.
+bool is_new_in_version_22(const Plan& plan) {
+  return (is_new_in_version_21(plan) && plan.framework.kernels.scan_memory_efficiency != 1) ||
+         std::ranges::any_of(plan.buffers, [](const Buffer& buffer) {
+           return buffer.dtype == Dtype::fp4 && buffer.scale_block == nf4_block;
+         });
+}
+
 // Readers of version 1 would take the cluster for a non-blocking one with a NIC per GPU; those of version 2
 // know no overlapped passes and would take a sliding window for full attention; those of versions 3
 // to 6 would misread what is_new_in_version_4() to _7() name, those of version 7 would price another
@@ -201,9 +209,10 @@ bool is_new_in_version_21(const Plan& plan) {
 // of version 13 PyTorch's norms for as fast as memory, those of version 14 would hold other memory, those of
 // version 15 hold masks on every stage, add biases and copy shards for nothing, or slow every GPU, those of
 // version 16 have fp8 at its peak's share, those of version 17 tensor-parallel ranks send parts, those of
-// version 18 hold all logits at once and route for nothing, those of version 19 begin steps at once, and
-// those of version 20 know no scan.
+// version 18 hold all logits at once and route for nothing, those of version 19 begin steps at once, those of
+// version 20 know no scan, and those of version 21 scan too fast or take a scale of NF4 for four bytes.
 std::uint64_t version_needed(const Plan& plan) {
+  if (is_new_in_version_22(plan)) return 22;
   if (is_new_in_version_21(plan)) return 21;
   if (is_new_in_version_20(plan)) return 20;
   if (is_new_in_version_19(plan)) return 19;

@@ -34,6 +34,7 @@ void encode_kernels(const FrameworkKernels& kernels, proto::Framework_Kernels& o
   out.set_broadcast_sum(kernels.broadcast_sum);
   if (kernels.batched_gemm_efficiency != 1) out.set_batched_gemm_efficiency(kernels.batched_gemm_efficiency);
   if (kernels.scan_efficiency != 1) out.set_scan_efficiency(kernels.scan_efficiency);
+  if (kernels.scan_memory_efficiency != 1) out.set_scan_memory_efficiency(kernels.scan_memory_efficiency);
   if (kernels.norm_efficiency != 1) out.set_norm_efficiency(kernels.norm_efficiency);
   out.set_optimizer_bytes(kernels.optimizer_bytes);
   out.set_copies_gathered_shards(kernels.copies_gathered_shards);
@@ -58,8 +59,10 @@ FrameworkKernels decode_kernels(const proto::Framework_Kernels& in) {
   if (batched < 0 || batched > 1) throw MalformedPlan("a framework's batched products have no efficiency");
   const double norm = finite(in.norm_efficiency(), "efficiency of norms");
   if (norm < 0 || norm > 1) throw MalformedPlan("a framework's norms have no efficiency");
-  const double scan = finite(in.scan_efficiency(), "efficiency of scans");
-  if (scan < 0 || scan > 1) throw MalformedPlan("a framework's scans have no efficiency");
+  const double scan = finite(in.scan_efficiency(), "efficiency of scans"),
+               scan_memory = finite(in.scan_memory_efficiency(), "efficiency of scans");
+  if (scan < 0 || scan > 1 || scan_memory < 0 || scan_memory > 1)
+    throw MalformedPlan("a framework's scans have no efficiency");
   return {.host_dispatch_s = finite(in.host_dispatch_s(), "host dispatch"),
           .host_step_s = finite(in.host_step_s(), "host step"),
           .routing_operators = in.routing_operators(),
@@ -84,6 +87,7 @@ FrameworkKernels decode_kernels(const proto::Framework_Kernels& in) {
           .norm_efficiency = norm == 0 ? 1 : norm,
           .batched_gemm_efficiency = batched == 0 ? 1 : batched,
           .scan_efficiency = scan == 0 ? 1 : scan,
+          .scan_memory_efficiency = scan_memory == 0 ? 1 : scan_memory,
           .optimizer_bytes = finite(in.optimizer_bytes(), "optimizer bytes"),
           .copies_gathered_shards = in.copies_gathered_shards(),
           .compute_slowdown = slowdown == 0 ? 1 : slowdown,

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "models/model_scope.h"
+#include "models/quantized_base.h"
 #include "schedules/chunk_code.h"
 #include "schedules/partition.h"
 
@@ -82,6 +83,15 @@ std::vector<bool> leave_their_layer(const Graph& graph) {
   return leaves;
 }
 
+struct NewRegion {
+  bool discards_output = false, repeats = false;
+};
+std::int32_t add_region(RecomputeRegions& regions, NewRegion region) {
+  regions.discards_output.push_back(region.discards_output);
+  regions.repeats.push_back(region.repeats);
+  return static_cast<std::int32_t>(regions.discards_output.size()) - 1;
+}
+
 // Every operator of a layer that is not kept is a region of its own, so that just what is read again is
 // recomputed: what a selective checkpoint of PyTorch
 // (torch.utils.checkpoint.create_selective_checkpoint_contexts) or a policy of JAX
@@ -93,13 +103,14 @@ RecomputeRegions regions_but(const std::vector<ScopePattern>& saved, const Graph
   const std::vector<bool> leaves = leave_their_layer(graph);
   for (std::size_t o = 0; o < graph.operators.size(); ++o) {
     const Operator& op = graph.operators[o];
+    const bool repeats = is_made_of_parameters(graph, op);
     bool is_kept = op.layer < 0 || op.before_layer || leaves[o];
     for (std::size_t s = 0; s < saved.size(); ++s) {
       if (!holds(saved[s], graph, op)) continue;
       (op.layer < 0 || op.before_layer ? holds_others : holds_some)[s] = true;
       is_kept = true;
     }
-    if (!is_kept) regions.discards_output.push_back(true);
+    if (!is_kept) add_region(regions, {.discards_output = true, .repeats = repeats});
     regions.region_of.push_back(is_kept ? none
                                         : static_cast<std::int32_t>(regions.discards_output.size()) - 1);
   }
@@ -121,20 +132,24 @@ RecomputeRegions recompute_regions(const Graph& graph, const RecomputeConfig& co
   if (!config.saved.empty()) return regions_but(config.saved, graph);
   RecomputeRegions regions;
   Checkpoint last;
-  std::int32_t last_stage = none;
-  std::int32_t last_layer = none;
+  std::int32_t last_stage = none, last_layer = none, region = none;
   for (std::size_t o = 0; o < graph.operators.size(); ++o) {
     const Operator& op = graph.operators[o];
+    if (is_made_of_parameters(graph, op)) {  // a region of its own within a checkpoint that goes on
+      regions.region_of.push_back(add_region(regions, {.discards_output = true, .repeats = true}));
+      continue;
+    }
     const std::int32_t stage = partition.stage_of[o];
     const auto s = static_cast<std::size_t>(stage);
     const Checkpoint own = checkpoint_of(op, config, {s, op.layer - partition.first_layer[s]});
     const bool continues =
         own.key != none && own == last && stage == last_stage && (!own.is_module || op.layer == last_layer);
     if (own.key != none && !continues)
-      regions.discards_output.push_back(
-          own.is_module && is_output_discarded(config.modules[static_cast<std::size_t>(own.key)]));
-    regions.region_of.push_back(
-        own.key == none ? none : static_cast<std::int32_t>(regions.discards_output.size()) - 1);
+      region = add_region(
+          regions,
+          {.discards_output =
+               own.is_module && is_output_discarded(config.modules[static_cast<std::size_t>(own.key)])});
+    regions.region_of.push_back(own.key == none ? none : region);
     last = own;
     last_stage = stage;
     last_layer = op.layer;

@@ -123,7 +123,8 @@ double scan_seconds(const Plan& plan, const Instruction& instruction) {
       product.rate_share = plan.framework.kernels.scan_efficiency;
       products += gemm_seconds(gpu, product, 0);
     }
-    seconds += std::max(products + gpu.kernel_launch_s, row_kernel_seconds(gpu, kernel.bytes));
+    const double moved = kernel.bytes / plan.framework.kernels.scan_memory_efficiency;
+    seconds += std::max(products + gpu.kernel_launch_s, row_kernel_seconds(gpu, moved));
   }
   return seconds;
 }

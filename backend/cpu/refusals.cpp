@@ -186,7 +186,16 @@ std::string matrix_refusal(const Plan& plan, const Instruction& what) {
   return "";
 }
 
-// Sums over ranks of what adafactor keeps by row and by column.
+// Some ranks add up what this one has a part of.
+bool is_summed_over_ranks(const Plan& plan, Index buffer) {
+  return std::ranges::any_of(plan.segments, [&](const Segment& segment) {
+    return std::ranges::any_of(segment.instructions, [&](const Instruction& what) {
+      return what.opcode == Opcode::all_reduce && what.inputs.at(0) == buffer;
+    });
+  });
+}
+
+// Sums over ranks of what adafactor keeps by row and by column, and of its updates' norms.
 std::string reduce_refusal(const Plan& plan, const Instruction& what) {
   const auto is_workspace = [&](Index output) {
     return plan.buffers[output].category == Category::workspace;
@@ -196,6 +205,10 @@ std::string reduce_refusal(const Plan& plan, const Instruction& what) {
   if (of_adafactor && plan.buffers[what.outputs.at(0)].category == Category::optimizer &&
       std::any_of(what.outputs.begin(), what.outputs.end(), is_workspace))
     return no_kernel("parallelism.tensor_model_parallel_size of adafactor: 1 has");
+  if (of_adafactor && std::ranges::any_of(what.outputs, [&](Index output) {
+        return is_workspace(output) && is_summed_over_ranks(plan, output);
+      }))
+    return no_kernel("adafactor of parameters whose heads or groups context-parallel ranks divide");
   const bool is_known = what.function == Function::sum || what.function == Function::max ||
                         what.function == Function::sum_squares;
   return is_known ? "" : no_kernel("model.model_type");
@@ -208,7 +221,10 @@ std::string cpu_refusal(const Plan& plan, const Instruction& what) {
   const bool joins_blocks = what.function == Function::flash || what.function == Function::sum_gradients;
   if (what.work_table >= 0 && !is_attention && !joins_blocks) return no_kernel("moe.load_imbalance");
   const auto is_fp8 = [&](Index buffer) { return plan.buffers[buffer].dtype == Dtype::fp8; };
-  const auto is_fp4 = [&](Index buffer) { return plan.buffers[buffer].dtype == Dtype::fp4; };
+  // Of frozen weights in NF4 the numbers are those that were rounded to it.
+  const auto is_fp4 = [&](Index buffer) {
+    return plan.buffers[buffer].dtype == Dtype::fp4 && plan.buffers[buffer].scale_block != nf4_block;
+  };
   if (std::ranges::any_of(what.inputs, is_fp4) || std::ranges::any_of(what.outputs, is_fp4))
     return no_kernel("training.precision: nvfp4");
   if (std::any_of(what.inputs.begin(), what.inputs.end(), is_fp8) ||

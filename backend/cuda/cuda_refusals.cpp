@@ -27,7 +27,9 @@ bool is_number(Dtype dtype) {
 std::string type_refusal(const Plan& plan, const Instruction& what, NumberStorage storage) {
   const auto refuse = [&](Index index) -> std::string {
     const Buffer& buffer = plan.buffers[index];
-    if (buffer.dtype == Dtype::fp4) return no_kernel("training.precision: nvfp4");
+    if (buffer.dtype == Dtype::fp4)
+      return no_kernel(buffer.scale_block == nf4_block ? "training.lora.base_dtype: nf4"
+                                                       : "training.precision: nvfp4");
     if (buffer.dtype == Dtype::fp8) return no_kernel("training.precision: fp8");
     if (buffer.space != MemorySpace::device) return no_kernel("offload");
     if (!storage.by_dtype || !is_number(buffer.dtype)) return "";

@@ -33,6 +33,7 @@ TEST_CASE(
   for (const Case& c :
        {Case{.parallelism = "{tensor_model_parallel_size: 2}"},
         Case{.parallelism = "{context_parallel_size: 2, cp_comm_type: a2a}"},
+        Case{.parallelism = "{context_parallel_size: 2}"},
         Case{.parallelism = "{tensor_model_parallel_size: 2, pipeline_model_parallel_size: 2, "
                             "sequence_parallel: true}",
         .optimizer = "{zero_stage: 1}",
@@ -47,6 +48,15 @@ TEST_CASE("Mamba layers under every ZeRO stage, recompute and a split backward p
                             "sequence_parallel: true}",
         .optimizer = "{zero_stage: 2}",
         .gpus = 8},
+        Case{.parallelism = "{context_parallel_size: 2, cp_comm_type: all_gather, context_parallel_layout: "
+                            "contiguous}"},
+        Case{.parallelism = "{tensor_model_parallel_size: 2, context_parallel_size: 2, sequence_parallel: "
+                            "true}",
+        .optimizer = "{zero_stage: 3}",
+        .gpus = 4},
+        Case{.parallelism = "{context_parallel_size: 4, cp_comm_type: a2a+p2p, "
+                            "hierarchical_context_parallel_sizes: [2, 2]}",
+        .gpus = 4},
         Case{.parallelism = "{}", .optimizer = "{zero_stage: 3}", .more = "recompute: {granularity: full}\n"},
         Case{.parallelism = "{pipeline_model_parallel_size: 4, pipeline_schedule: zb_h1}", .gpus = 4},
         Case{.parallelism = "{pipeline_model_parallel_size: 2, virtual_pipeline_model_parallel_size: 2}"},

@@ -138,6 +138,14 @@ TEST_CASE("where an optimizer of matrices would have parts of them on several ra
   CHECK(first({.optimizer = "{name: muon, zero_stage: 1}", .gpus = 2}).find(zero) != std::string::npos);
   CHECK(first({.parallelism = "{tensor_model_parallel_size: 2}", .optimizer = "{name: adafactor}", .gpus = 2})
             .find("parallelism.tensor_model_parallel_size of adafactor") != std::string::npos);
+  // Sinks are divided by heads, so that a rank has part of a vector whose update is clipped by its whole.
+  CHECK(first({.model = "model: {model_type: gpt_oss, num_hidden_layers: 1, hidden_size: 24, "
+                        "intermediate_size: 16, num_attention_heads: 4, num_key_value_heads: 2, head_dim: 6, "
+                        "vocab_size: 50, num_local_experts: 4, num_experts_per_tok: 2, sliding_window: 4}\n",
+               .parallelism = "{context_parallel_size: 2, cp_comm_type: a2a}",
+               .optimizer = "{name: adafactor}",
+               .gpus = 2})
+            .find("adafactor of parameters whose heads or groups") != std::string::npos);
   CHECK(first({.parallelism = "{tensor_model_parallel_size: 2}", .optimizer = "{name: muon}", .gpus = 2})
             .find("parallelism.tensor_model_parallel_size of muon") != std::string::npos);
 }

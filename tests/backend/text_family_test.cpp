@@ -176,6 +176,24 @@ TEST_CASE("documents of two sequences that attend to each other are refused") {
         "'cross_attention' (attention) has no CPU kernel yet: training.documents with cross attention");
 }
 
+TEST_CASE("adapters beside frozen weights in NF4, made whole for each product, in any split") {
+  const std::string training = ", lora: {rank: 3, alpha: 5, base_dtype: nf4}";
+  check_job({.model = tiny_llama,
+             .parallelism = "{tensor_model_parallel_size: 2, pipeline_model_parallel_size: 2, "
+                            "sequence_parallel: true}",
+             .optimizer = "{zero_stage: 1}",
+             .training = training,
+             .gpus = 8});
+  for (const char* recompute :
+       {"", "recompute: {granularity: full}\n", "recompute: {granularity: selective, modules: [mlp]}\n",
+        "recompute: {granularity: selective, saved: [qkv]}\n"})
+    check_job({.model = tiny_gpt,
+               .parallelism = "{}",
+               .optimizer = "{zero_stage: 3}",
+               .training = training,
+               .more = recompute});
+}
+
 TEST_CASE("adapters and what is frozen around them") {
   for (const char* targets : {"[qkv, attention_projection, fc1, fc2]", "[q, v]", "[k, fc2]"}) {
     const std::string training = ", lora: {rank: 3, alpha: 5, targets: " + std::string(targets) + "}";

@@ -87,8 +87,6 @@ TEST_CASE("what Mamba layers ask for is refused at its key") {
   const std::string groups = with_pattern("\"*-M-\"", "\n  mamba_num_heads: 6\n  mamba_num_groups: 3");
   CHECK(messages(groups) == Messages{"3 groups of Mamba heads do not split into tensor parallel 4"});
   CHECK(messages(edited(groups, four_ranks, "context_parallel_size: 2")) ==
-        Messages{"a Mamba layer's scan goes through the whole sequence, and ranks have parts of it"});
-  CHECK(messages(edited(groups, four_ranks, "context_parallel_size: 2\n  cp_comm_type: a2a")) ==
         Messages{"3 groups of Mamba heads of a tensor-parallel rank (3 / 1) do not split over 2 "
                  "context-parallel ranks"});
 }

@@ -44,4 +44,14 @@ TEST_CASE("adapters' targets are named as here, with the words of other framewor
   CHECK_THAT(refusal(with_lora("{targets: [qkv]}")), Catch::Contains("missing required key 'rank'"));
 }
 
+TEST_CASE("what adapters stand beside may be kept in NF4, multiplied in a type of 16 bits or more") {
+  const std::string base = with_lora("{rank: 8, base_dtype: nf4}");
+  const LoadedJob loaded = load_job_text(base, "job.yaml", with_presets());
+  CHECK(loaded.job.training.lora->nf4_base);
+  CHECK(load_job_text(loaded.effective_yaml, "job.yaml", with_presets()).job == loaded.job);
+  CHECK_THAT(refusal(with_lora("{rank: 8, base_dtype: int8}")), Catch::Contains("int8"));
+  CHECK_THAT(refusal(edited(base, "precision: bf16", "precision: fp8")),
+             Catch::Contains("weights in nf4 are multiplied in the type of training"));
+}
+
 }  // namespace simrun::test

@@ -58,6 +58,7 @@ inline Framework framework_with_every_field() {
                       .norm_efficiency = 0.75,
                       .batched_gemm_efficiency = 0.5,
                       .scan_efficiency = 0.4,
+                      .scan_memory_efficiency = 0.6,
                       .optimizer_bytes = 1.5,
                       .copies_gathered_shards = true,
                       .compute_slowdown = 1.25,

@@ -233,6 +233,17 @@ TEST_CASE("a plan with Mamba layers is version 21") {
   CHECK(serialize(plan)[8] < 21);
   plan.segments.front().instructions.front().opcode = Opcode::scan;
   CHECK(serialize(plan)[8] == 21);
+  plan.framework.kernels.scan_memory_efficiency = 0.65;
+  CHECK(serialize(plan)[8] == 22);
+}
+
+TEST_CASE("a plan with frozen weights in NF4 is version 22, one with NVFP4 is not") {
+  Plan plan = two_stage_plan();
+  plan.buffers.front().dtype = Dtype::fp4;
+  plan.buffers.front().scale_block = 16;
+  CHECK(serialize(plan)[8] < 22);
+  plan.buffers.front().scale_block = nf4_block;
+  CHECK(serialize(plan)[8] == 22);
 }
 
 TEST_CASE("exchanges that slow kernels are version 12, a rate for batched products 13, for norms 14") {

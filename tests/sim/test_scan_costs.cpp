@@ -90,4 +90,16 @@ TEST_CASE("half as efficient, the products of a scan take twice as long, and it 
   CHECK(scan_seconds(plan, what) - launches == Approx(2 * products).epsilon(1e-3));
 }
 
+TEST_CASE("kernels of a scan that reach half of the memory rate take twice as long where bytes bind them") {
+  Plan plan = compile(scan_job());
+  plan.cluster.gpu.memory_bandwidth *= 1e-3;  // launches and products take nothing beside it
+  for (const Opcode opcode : {Opcode::scan, Opcode::scan_backward}) {
+    const Instruction& what = scan_in(plan, opcode);
+    plan.framework.kernels.scan_memory_efficiency = 1;
+    const double seconds = scan_seconds(plan, what);
+    plan.framework.kernels.scan_memory_efficiency = 0.5;
+    CHECK(scan_seconds(plan, what) == Approx(2 * seconds).epsilon(1e-2));
+  }
+}
+
 }  // namespace simrun

@@ -1,0 +1,76 @@
+// QLoRA: frozen weights in NormalFloat4 beside adapters.
+#include <catch2/catch.hpp>
+
+#include "models/decoder.h"
+#include "schedules/compile.h"
+#include "tests/jobs.h"
+
+namespace simrun {
+namespace {
+
+Job llama2_7b(const std::string& lora) {
+  return job_from(
+      "simrun: 1\nmodel: {from: models/llama2-7b.yaml}\ntraining: {seq_length: 512, micro_batch_size: 1, "
+      "global_batch_size: 1, precision: bf16, lora: {rank: 16" +
+      lora + "}}\ncluster: {from: dgx_h100, nodes: 1, gpus_per_node: 1}\n");
+}
+
+std::int64_t weight_bytes(const Plan& plan) {
+  std::int64_t bytes = 0;
+  for (const Buffer& buffer : plan.buffers)
+    if (buffer.category == Category::weights) bytes += buffer.bytes();
+  return bytes;
+}
+
+// Products of 2-byte weights in the layers of Llama 2 7B: qkv, projection, gate and up, down.
+constexpr std::int64_t linear_weights =
+    32LL * (4096 * 12288 + 4096 * 4096 + 4096 * 22016 + 11008LL * 4096);
+
+}  // namespace
+
+TEST_CASE("the linear layers of Llama-2-7B take 3.34 GB in NF4, 12.95 GB in bf16") {
+  const Plan wide = compile(llama2_7b("")), narrow = compile(llama2_7b(", base_dtype: nf4"));
+  REQUIRE(linear_weights == 6'476'005'376);
+  // Half a byte each, a byte for 64 and four for 64 x 256.
+  const std::int64_t in_nf4 = linear_weights / 2 + linear_weights / 64 + linear_weights / (64 * 256) * 4;
+  REQUIRE(in_nf4 == 3'340'771'328);
+  const std::int64_t saved = weight_bytes(wide) - weight_bytes(narrow);
+  CHECK(saved == Approx(static_cast<double>(2 * linear_weights - in_nf4)).epsilon(1e-6));
+  CHECK(narrow.job.parameters == wide.job.parameters);
+}
+
+TEST_CASE("a weight in NF4 is made whole in front of its product, and again in front of its gradient's") {
+  const Plan plan = compile(llama2_7b(", base_dtype: nf4, targets: [q]"));
+  std::int64_t forward = 0, again = 0;
+  for (const Segment& segment : plan.segments)
+    for (const Instruction& what : segment.instructions) {
+      if (what.opcode != Opcode::map || what.inputs.size() != 1) continue;
+      if (plan.buffers[what.inputs[0]].dtype != Dtype::fp4) continue;
+      CHECK(plan.buffers[what.outputs.at(0)].dtype == Dtype::bf16);
+      ++(what.phase == Phase::forward ? forward : again);
+    }
+  CHECK(forward == 4 * 32);
+  CHECK(again == 4 * 32 - 1);  // nothing is trained before the first layer's adapter of q
+}
+
+TEST_CASE("under full recompute each weight is made whole three times, and no two at once") {
+  Job job = llama2_7b(", base_dtype: nf4");
+  job.recompute.granularity = RecomputeGranularity::full;
+  const Plan plan = compile(job);
+  std::int64_t made = 0;
+  for (const Segment& segment : plan.segments) {
+    std::set<Index> whole;  // dequantised weights that are alive
+    for (const Instruction& what : segment.instructions) {
+      if (what.opcode == Opcode::free)
+        for (const Index buffer : what.inputs) whole.erase(buffer);
+      if (what.opcode != Opcode::map || what.inputs.size() != 1) continue;
+      if (plan.buffers[what.inputs[0]].dtype != Dtype::fp4) continue;
+      ++made;
+      whole.insert(what.outputs.at(0));
+      CHECK(whole.size() == 1);
+    }
+  }
+  CHECK(made == 3 * 4 * 32);
+}
+
+}  // namespace simrun

@@ -106,6 +106,10 @@ TEST_CASE("row: a card's memory may be printed with a fraction, or as what is le
   CHECK(gpu("GB200 (184.30 GiB usable)") == "gb200");
   CHECK(gpu("MI350X (251.7 GiB)") == "mi350x");
   CHECK(gpu("RTX 4080-16GB") == "rtx_4080");
+  CHECK(gpu("RTX 4070 Ti SUPER") == "rtx_4070_ti_super");
+  CHECK(gpu("RTX 5070 Ti-16GB") == "rtx_5070_ti");
+  CHECK(gpu("MI250 (one GCD, 64GB)") == "mi250");
+  CHECK(gpu("MI250X (one GCD, 64GB)") == "mi250x");
 }
 
 TEST_CASE("row: CUDA graphs issue their kernels at once, where the notes do not deny them") {

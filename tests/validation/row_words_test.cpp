@@ -3,7 +3,7 @@
 #include "tests/validation/loaded_row.h"
 #include "validation/size_guess.h"
 
-// What words of 147 rows that were read last make of a row's job (configs/validation/*.yaml).
+// What words of 147 rows, and of 225 behind them, make of a row's job (configs/validation/*.yaml).
 namespace simrun {
 namespace {
 
@@ -156,6 +156,112 @@ TEST_CASE("row: FLAN-T5 has two stacks, and targets of their own length") {
                          {Column::notes, "source padded to 500 and target to 129 tokens"}}));
   CHECK(row.job.model.model_type == "t5");
   CHECK(row.job.training.decoder_seq_length == 129);
+}
+
+TEST_CASE("row: nodes of four GH200 leave their GPUs less power than an H100 has") {
+  const auto kept = [](const char* hardware) {
+    return load_row(on_ranks({{Column::hardware, hardware}, {Column::gpus_per_node, "4"}}))
+        .job.cluster.gpu.kernels.sustained;
+  };
+  CHECK(kept("GH200-96GB") == Approx(0.747));
+  CHECK(kept("H100-80GB") == Approx(0.84));
+}
+
+TEST_CASE("row: Liger's kernels take head and loss in pieces, one of its norms alone does not") {
+  const FrameworkMemory pieces =
+      with_notes("PyTorch FSDP; Liger kernels, flash attention").job.framework.memory;
+  CHECK(pieces.cross_entropy_chunks == 32);
+  CHECK(pieces.logits == LogitsTensors::half);
+  CHECK(pieces.loss_copies == 0);
+  CHECK(with_notes("Liger RMSNorm and Liger cross-entropy").job.framework.memory.cross_entropy_chunks == 1);
+  CHECK(with_notes("HF trainer without Liger").job.framework.memory.cross_entropy_chunks == 1);
+}
+
+TEST_CASE("row: FSDP is eager where nobody says that it compiles or has kernels of its own") {
+  const auto fuses = [](const char* notes) { return with_notes(notes).job.framework.kernels.fused_norm; };
+  CHECK_FALSE(fuses("PyTorch FSDP on 80 GB H100s; BF16 baseline"));
+  CHECK_FALSE(fuses("TransformerEngine FP8 linears; PyTorch FSDP on 80 GB H100s"));
+  CHECK(fuses("PyTorch FSDP2, torch.compile"));
+  CHECK(fuses("PyTorch FSDP with Transformer Engine FP8 layers"));
+}
+
+TEST_CASE("row: Lightning's Colossal-AI strategy is of the time before PyTorch had attention in one kernel") {
+  const char* benchmark = "hpcaitech/ColossalAI-Pytorch-lightning benchmark/gpt/README.md";
+  const LoadedRow row = with_notes("DDP with AMP; PyTorch Lightning", benchmark, "fp16");
+  CHECK(row.job.training.attention == AttentionKernel::unfused);
+  CHECK(row.made.facts.at("framework") == "pytorch_eager");
+  const LoadedRow sharded = with_notes("DeepSpeed ZeRO-3, no offload; PyTorch Lightning", benchmark, "fp16");
+  CHECK(sharded.job.training.attention == AttentionKernel::unfused);
+  CHECK(sharded.made.facts.at("framework") == "deepspeed_transformers");
+  CHECK(load_row({{Column::source, "hpcaitech/ColossalAI README.md"}}).made.source == "colossal");
+}
+
+TEST_CASE("row: what is loaded in bf16 is updated in bf16, but for autocast's loops") {
+  const auto optimizer = [](const char* notes) { return with_notes(notes).job.optimizer; };
+  const OptimizerConfig loaded = optimizer("full fine-tuning, torch 2.7.1+cu128, gradient checkpointing");
+  CHECK_FALSE(loaded.main_params_dtype);
+  CHECK(loaded.exp_avg_dtype == Dtype::bf16);
+  CHECK(loaded.main_grads_dtype == Dtype::bf16);
+  CHECK(optimizer("torch 2.7.1, bf16 autocast, fp32 parameters").main_params_dtype == Dtype::fp32);
+  const LoadedRow raw =
+      load_row(on_ranks({{Column::notes, "DDP in a raw PyTorch loop"}, {Column::zero_stage, "0"}}));
+  CHECK_FALSE(raw.job.optimizer.main_params_dtype);
+  CHECK_FALSE(optimizer("torchtune full fine-tuning").main_params_dtype);
+  const LoadedRow factored = with_notes("bf16, Adafactor, gradient checkpointing, attention sdpa");
+  CHECK(factored.job.optimizer.name == UpdateRule::adafactor);
+  CHECK_FALSE(factored.job.optimizer.main_params_dtype);
+}
+
+TEST_CASE("row: notes say what gradients add up in, and Megatron-LM in NeMo's container is Megatron-LM") {
+  const auto row = [](const std::string& notes) {
+    return load_row(on_ranks(
+        {{Column::notes, "Megatron-LM in container nemo_26.04; " + notes}, {Column::hardware, "H100-80GB"}}));
+  };
+  CHECK(row("").made.facts.at("framework") == "megatron_core");
+  CHECK(row("gradient reduction in bf16").job.optimizer.main_grads_dtype == Dtype::bf16);
+  CHECK(row("bf16 with fp32 gradient accumulation and reduction").job.optimizer.main_grads_dtype ==
+        Dtype::fp32);
+  CHECK(with_notes("NeMo container 25.04").made.facts.at("framework") == "nemo");
+}
+
+TEST_CASE("row: what does not print its recompute computes again what its memory asks for") {
+  const auto asks = [](const char* notes) {
+    const RowJob made = with_notes(notes, "pytorch/torchtitan issue 1").made;
+    return made.facts.contains("recompute") && made.facts.at("recompute") == "as_needed";
+  };
+  CHECK(asks("best batch size and activation checkpointing were searched and are not printed"));
+  CHECK_FALSE(asks("use=assume"));
+}
+
+TEST_CASE("row: torchtitan's 70 B without sizes is its configuration file's, its compilation off") {
+  const LoadedRow row = load_row({{Column::source, "pytorch/torchtitan issue 1185"},
+                                  {Column::model, "Llama3-70B"},
+                                  {Column::hardware, "H100"},
+                                  {Column::n_gpus, "128"},
+                                  {Column::tp, "8"},
+                                  {Column::pp, "1"},
+                                  {Column::layers, ""},
+                                  {Column::hidden, ""},
+                                  {Column::heads, ""},
+                                  {Column::seq_len, ""},
+                                  {Column::micro_batch, ""},
+                                  {Column::global_batch, ""},
+                                  {Column::notes, "vanilla TP; torch.compile not stated"}});
+  CHECK(row.job.training.micro_batch_size == 8);
+  CHECK(row.job.training.seq_length == 8192);
+  CHECK(row.made.facts.at("framework") == "torchtitan_eager");
+  CHECK(row.job.framework.kernels.blocking_tensor_parallel);
+}
+
+TEST_CASE("row: AuroraGPT's models have Llama's layers and two embeddings") {
+  const ModelConfig model = load_row(on_ranks({{Column::model, "agpt-2b"},
+                                               {Column::layers, "12"},
+                                               {Column::hidden, "2048"},
+                                               {Column::kv_heads, "4"},
+                                               {Column::ffn_hidden, "11008"}}))
+                                .job.model;
+  CHECK(is_gated(model.activation));
+  CHECK_FALSE(model.tie_word_embeddings);
 }
 
 }  // namespace

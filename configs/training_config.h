@@ -23,7 +23,7 @@ struct LoraConfig {
   double alpha = 0;                  // changes no shape and no kernel
   double dropout = 0;                // of x in front of A
   std::vector<std::string> targets;  // operators: qkv, attention_projection, fc1, fc2; q, k, v apart
-  bool nf4_base = false;  // QLoRA: frozen weights of linear layers are kept in NormalFloat4
+  bool nf4_base = false;             // QLoRA: frozen weights of linear layers are kept in NormalFloat4
   bool operator==(const LoraConfig&) const = default;
 };
 

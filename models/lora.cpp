@@ -10,6 +10,15 @@ namespace {
 
 bool is_part(const std::string& target) { return target == "q" || target == "k" || target == "v"; }
 
+// fc1 and fc2 are those of an MLP, of experts and of shared experts alike (Megatron Bridge's linear_fc1, the
+// modules of one name in PEFT); fc1 may be two products, its gate and the rest.
+bool is_named(const std::string& product, const std::string& target) {
+  if (product == target) return true;
+  if (target == "fc1" && (product == "fc1_gate" || product == "fc1_up")) return true;
+  return (target == "fc1" || target == "fc2") &&
+         (product == "expert_" + target || product == "shared_" + target);
+}
+
 class LoraWriter {
  public:
   LoraWriter(Graph& graph, const LoraConfig& lora) : graph_(graph), lora_(lora), found_(lora.targets.size()) {
@@ -55,9 +64,7 @@ class LoraWriter {
     for (std::size_t t = 0; t < lora_.targets.size(); ++t) {
       const std::string& target = lora_.targets[t];
       const bool parted = is_part(target) && op.name == "qkv";
-      // fc1 may be two products, its gate and the rest.
-      const bool is_half = target == "fc1" && (op.name == "fc1_gate" || op.name == "fc1_up");
-      if (op.name != target && !parted && !is_half) continue;
+      if (!is_named(op.name, target) && !parted) continue;
       found_[t] = true;
       targets.push_back(parted ? target : op.name);
     }
@@ -81,13 +88,16 @@ class LoraWriter {
     const std::vector<DimensionId> of_x = graph_.tensors[op.inputs[0]].dims;
     const std::vector<DimensionId> of_w = graph_.tensors[op.inputs[1]].dims;
     const std::vector<DimensionId> of_y = parts(graph_.tensors[op.outputs.front()].dims, target);
-    std::vector<DimensionId> rows, in, out{rank_};
+    std::vector<DimensionId> rows, in, out;
     for (const DimensionId dim : of_x) {
       if (has(of_w, dim)) in.push_back(dim);
       if (!has(of_w, dim) || has(of_y, dim)) rows.push_back(dim);  // in all three: one matrix each (experts)
     }
     for (const DimensionId dim : of_y)
-      if (!has(of_x, dim) || has(of_w, dim)) out.push_back(dim);
+      if (has(of_x, dim) && has(of_w, dim)) out.push_back(dim);
+    out.push_back(rank_);
+    for (const DimensionId dim : of_y)
+      if (!has(of_x, dim)) out.push_back(dim);
     in.push_back(rank_);
     rows.push_back(rank_);
 

@@ -12,7 +12,8 @@ namespace simrun {
 //   lora_b      d = a B         B [rank, out...]
 //   lora_scale  d alpha / rank
 //   lora_add    y + d
-// in kernels of their own, as PEFT and Megatron Bridge run them. Of packed q, k, v the targets q, k and v
+// in kernels of their own, as PEFT and Megatron Bridge run them. fc1 and fc2 are those of MLPs, experts (each
+// has an A and a B of its own) and shared experts. Of packed q, k, v the targets q, k and v
 // have an A and a B each and are added to their part of y. How A and B are split follows from the layout
 // rules, as for any product: B of a column-parallel W over its outputs, A of a row-parallel W over its
 // inputs.

@@ -48,9 +48,8 @@ void quantize_base(Graph& graph) {
 
 bool is_made_of_parameters(const Graph& graph, const Operator& op) {
   return op.opcode == Opcode::map && op.function == Function::cast &&
-         std::ranges::all_of(op.inputs, [&](TensorId input) {
-           return graph.tensors[input].kind == TensorKind::parameter;
-         });
+         std::ranges::all_of(
+             op.inputs, [&](TensorId input) { return graph.tensors[input].kind == TensorKind::parameter; });
 }
 
 }  // namespace simrun

@@ -129,8 +129,8 @@ std::vector<ParameterBucket> make_buckets(const ChunkCode& code,
                               rules.mesh.size(without_replicas(axes.data, rules)) * copies(rules) > 1;
     const bool early = leaves_shard && !rules.written_early.empty() && rules.written_early[p];
     const auto [open, is_new] =
-        latest.emplace(std::tuple{axes, tied, frozen, bool{code.of_experts[p]}, orthogonalised, is_narrow, early,
-                                  zero_stage, zero_stage == 3 ? layers[p] : -1},
+        latest.emplace(std::tuple{axes, tied, frozen, bool{code.of_experts[p]}, orthogonalised, is_narrow,
+                                  early, zero_stage, zero_stage == 3 ? layers[p] : -1},
                        buckets.size());
     const std::int64_t most = most_elements(rules, zero_stage, layers[p]);
     if (is_new || buckets[open->second].elements >= most) {

@@ -49,8 +49,8 @@ struct ParameterBucket {
   std::vector<ParameterMatrix> matrices;  // of the members, where the optimizer treats matrices as such
   bool orthogonalised = false;            // hidden matrices under Muon
   bool written_early = false;             // BucketRules::written_early
-  std::optional<Dtype> narrow;   // fp8 or fp4, of the weights themselves
-  std::int32_t scale_block = 0;  // of which so many share a scale (0: none)
+  std::optional<Dtype> narrow;            // fp8 or fp4, of the weights themselves
+  std::int32_t scale_block = 0;           // of which so many share a scale (0: none)
   // Gradients in the type in which they are reduced, if that is another: the whole, and (ZeRO-1) the shard.
   Index compressed = no_index, compressed_shard = no_index;
   OffloadedState offloaded;

@@ -58,6 +58,8 @@ std::optional<std::string> precision_word(const std::string& cell, const std::st
                                 {"half", "fp16"},     {"tf32", "tf32"},  {"fp32", "fp32"},
                                 {"float32", "fp32"},  {"single", "fp32"}};
   if (holds(letters, "mxfp4")) return std::nullopt;
+  // Of what adapters stand beside; products are in a wider type.
+  if (holds(letters, "nf4") || holds(letters, "4bit")) return "";
   if (std::ranges::any_of(kept, [&](std::string_view part) { return holds(letters, part); }))
     return lower_case(cell);
   if (const auto named = first_held(letters, others)) return named;

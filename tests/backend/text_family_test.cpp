@@ -194,6 +194,27 @@ TEST_CASE("adapters beside frozen weights in NF4, made whole for each product, i
                .more = recompute});
 }
 
+TEST_CASE("adapters of experts, each expert's own, beside weights in NF4") {
+  const char* experts =
+      "model: {model_type: qwen3_moe, num_hidden_layers: 2, hidden_size: 24, num_attention_heads: 4, "
+      "num_key_value_heads: 2, head_dim: 6, intermediate_size: 40, moe_intermediate_size: 10, num_experts: "
+      "4, "
+      "num_experts_per_tok: 2, vocab_size: 50}\n";
+  const std::string training = ", lora: {rank: 3, alpha: 5, base_dtype: nf4}";
+  check_job({.model = experts,
+             .parallelism = "{expert_model_parallel_size: 2, tensor_model_parallel_size: 2, "
+                            "expert_tensor_parallel_size: 1, sequence_parallel: true}",
+             .optimizer = "{zero_stage: 1}",
+             .training = training,
+             .gpus = 4});
+  check_job({.model = experts,
+             .parallelism = "{expert_model_parallel_size: 2}",
+             .optimizer = "{zero_stage: 3}",
+             .training = training,
+             .more = "moe: {capacity_factor: 2}\nrecompute: {granularity: full}\n",
+             .gpus = 4});
+}
+
 TEST_CASE("adapters and what is frozen around them") {
   for (const char* targets : {"[qkv, attention_projection, fc1, fc2]", "[q, v]", "[k, fc2]"}) {
     const std::string training = ", lora: {rank: 3, alpha: 5, targets: " + std::string(targets) + "}";

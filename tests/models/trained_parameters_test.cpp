@@ -52,6 +52,19 @@ TEST_CASE("adapters of rank 8 on q and v of Llama-2-7B have the 4,194,304 parame
   CHECK(trained_with("{rank: 16}") == 32 * 16 * (16384 + 8192 + 26112 + 15104));
 }
 
+TEST_CASE(
+    "adapters of rank 16 on Qwen3-30B-A3B's attention and experts have the 642,514,944 of a QLoRA run") {
+  // That run (Qwen3-30B-A3B on one RTX 5090, Unsloth) has q, k, v, o apart and an expert's gate and up
+  // packed: 48 layers x 16 x ((2048 + 4096) + 2 (2048 + 512) + (4096 + 2048) + 128 ((2048 + 1536) + (768 +
+  // 2048))).
+  const Job job = llama(
+      "qwen3-30b-a3b",
+      "}\ntraining: {seq_length: 1024, micro_batch_size: 1, global_batch_size: 8, precision: bf16, lora: "
+      "{rank: 16, targets: [q, k, v, attention_projection, fc1, fc2]}}\ncluster: {from: dgx_h100, nodes: "
+      "1}\n");
+  CHECK(count_trained_parameters(trained_graph(job)) == 642'514'944);
+}
+
 TEST_CASE("grouped keys and values have narrower adapters") {
   // Llama 3 8B: k and v have 8 heads of 128 = 1024 outputs: 32 x (4096 x 8 + 8 x 1024).
   const Job job =

@@ -54,7 +54,7 @@ TEST_CASE("cells: words are known in any case and order") {
   all(Column::schedule, "zb1p", {"Zero bubble", "ZB-1p", "ZB-H1"});
   all(Column::precision, "bf16", {"bf16", "BF16", "bfloat16"});
   all(Column::precision, "fp16", {"float16", "half", "FP16 mixed precision"});
-  all(Column::precision, "", {"amp", "mixed"});
+  all(Column::precision, "", {"amp", "mixed", "4-bit base", "nf4 base, fp32 LoRA"});
   CHECK(read_cell(Column::precision, "float8") == "fp8");
   CHECK(read_cell(Column::precision, "fp4") == "nvfp4");
   CHECK(read_cell(Column::precision, "fp8-cs") == "fp8-cs");  // a recipe, which the job reads

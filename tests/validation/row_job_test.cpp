@@ -99,7 +99,7 @@ TEST_CASE(
   CHECK(framework("a blog", "A100", "twice as fast as on V100") == "megatron_2022");
   CHECK(framework("a blog", "H100", "Alpaca, accelerated by a GPT4 tokenizer") == "megatron_core");
   CHECK(framework("a blog on nanotron", "H100") == "nanotron");
-  CHECK(framework("a blog", "H100", "PyTorch FSDP2") == "fsdp");
+  CHECK(framework("a blog", "H100", "PyTorch FSDP2, torch.compile") == "fsdp");
   CHECK(framework("nanoGPT", "A100", "torch.compile, no dropout") == "fsdp");
   CHECK(framework("nanoGPT", "A100", "PyTorch, eager") == "pytorch_eager");
   CHECK(framework("a blog", "A100", "Hugging Face Trainer in PyTorch") == "pytorch_eager");

@@ -31,7 +31,11 @@ TEST_CASE("row: what notes say of bf16 states, of one reduction per step and of 
   }
   CHECK_FALSE(load_row({{Column::notes, "MLA kv_lora 512"}}).job.training.lora);
   CHECK(load_row({{Column::notes, "LoRA r=16 on q,k,v,o"}}).job.training.lora->targets.size() == 2);
-  CHECK(load_row({{Column::notes, "QLoRA rank 16"}}).made.facts.contains("unsupported"));
+  const LoadedRow qlora = load_row({{Column::notes, "QLoRA rank 16"}, {Column::precision, "4-bit base"}});
+  CHECK(qlora.job.training.lora->nf4_base);
+  CHECK(qlora.job.training.lora->rank == 16);
+  CHECK(qlora.job.training.precision == Dtype::bf16);
+  CHECK_FALSE(lora.job.training.lora->nf4_base);
   const LoadOptions options = source_presets();
   KnownPresets presets(options);
   const MeasuredRow hybrid = measured_row({{Column::notes, "no LoRA"}, {Column::model, "a Mamba hybrid"}});
@@ -76,6 +80,23 @@ TEST_CASE("row: MaxText's dense dispatch of dropped tokens is products with mask
   CHECK(row.job.moe.capacity_factor == 1.25);
   CHECK(row.job.moe.token_dispatcher == TokenDispatcher::einsum);
   CHECK(row.job.moe.group_size == 4096);
+}
+
+TEST_CASE("row: experts of a model that learns are unequally busy, unless their balance is forced") {
+  const auto imbalance = [](const char* notes) {
+    return load_row({{Column::n_experts, "16"},
+                     {Column::topk, "4"},
+                     {Column::pp, "1"},
+                     {Column::vpp, "1"},
+                     {Column::ffn_hidden, "768"},
+                     {Column::source, "Megatron-LM"},
+                     {Column::notes, notes}})
+        .job.moe.load_imbalance;
+  };
+  CHECK(imbalance("SFT on real samples") == 1.31);
+  CHECK(imbalance("SFT recipe, forced balance") == 1);
+  CHECK(imbalance("SFT on mock data") == 1);
+  CHECK(imbalance("") == 1);
 }
 
 TEST_CASE("row: gated experts beside a shared one have Megatron Core's keys, a first dense layer its width") {

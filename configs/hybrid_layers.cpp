@@ -25,6 +25,7 @@ HybridLayers HybridLayers::of_words(const char* key, const ModelKeys& keys,
   const std::map<std::string, char> symbol_of = {
       {"attention", attention_symbol}, {"mlp", mlp_symbol}, {"moe", expert_symbol}, {"mamba", mamba_symbol}};
   WordRule rule;
+  rule.may_repeat = true;
   for (const auto& entry : symbol_of) rule.accepted.push_back(entry.first);
   const std::size_t told = keys.reading.problems.size();
   std::string pattern;

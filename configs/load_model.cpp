@@ -47,7 +47,8 @@ constexpr Family families[] = {{"bert", read_bert},
                                {"wide_resnet", read_wide_resnet}};
 
 // Known, so that they are not taken for a misspelling of a supported one.
-const std::vector<std::string> later_types = {"falcon", "gemma", "gemma3", "phi"};
+const std::vector<std::string> later_types = {"falcon",   "gemma", "gemma3",    "gemma3_text",
+                                              "glm4_moe", "phi",   "qwen3_next"};
 const std::map<std::string, std::string> refused_types = {
     {"llama4", "llama4's images, and attention within chunks, are not modelled"},
     {"llama4_text",

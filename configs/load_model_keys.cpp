@@ -205,11 +205,11 @@ void read_llama_shape(const ModelKeys& keys, const LlamaDefaults& defaults) {
   if (defaults.has_key_value_default) key_value_heads = model.num_attention_heads;
   model.num_key_value_heads = section.integer("num_key_value_heads", limits::heads, key_value_heads);
   if (!defaults.has_head_dim)
-    section.ignore({"head_dim"});
+    section.ignore({defaults.head_dim_key});
   else if (defaults.head_dim > 0)
-    model.head_dim = section.integer("head_dim", limits::width, defaults.head_dim);
+    model.head_dim = section.integer(defaults.head_dim_key, limits::width, defaults.head_dim);
   else
-    derive_head_size(keys, "hidden_size", "head_dim");
+    derive_head_size(keys, "hidden_size", defaults.head_dim_key);
   model.vocab_size = size("vocab_size", limits::vocabulary, 32000);
   section.ignore({"max_position_embeddings"});  // rotary positions have no table
   model.tie_word_embeddings = section.boolean("tie_word_embeddings", defaults.tied);

@@ -61,7 +61,7 @@ bool read_further(const ModelKeys& keys) {
   return layers.has_mamba();
 }
 
-// A key that has this value where it is written: nothing else is modelled.
+// A key that has this value where it is written: nothing else is modelled, so the value need not be kept.
 void require(const ModelKeys& keys, const char* key, const std::string& value) {
   SectionReader& section = keys.section;
   section.ignore({key});
@@ -69,6 +69,7 @@ void require(const ModelKeys& keys, const char* key, const std::string& value) {
     keys.reading.problem(section.path_of(key),
                          fmt::format("{} is {} in the Mamba layers that are modelled", key, value),
                          fmt::format("{}: {}.", key, value));
+  keys.reading.take(section.path_of(key));
 }
 
 // Of its Mamba layers' kernels: what must be as it is, and what changes nothing here.
@@ -91,9 +92,11 @@ void read_kernel_keys(const ModelKeys& keys) {
 void read_nemotron_h(const ModelKeys& keys) {
   SectionReader& section = keys.section;
   ModelConfig& model = keys.model;
-  read_llama_shape(keys, {.head_dim = 128, .epsilon_key = "layer_norm_epsilon", .norm_epsilon = 1e-5});
-  if (!section.has("head_dim") && section.has("attention_head_dim"))  // of earlier versions
-    model.head_dim = section.integer("attention_head_dim", limits::width);
+  const bool is_earlier = !section.has("head_dim") && section.has("attention_head_dim");
+  read_llama_shape(keys, {.head_dim = 128,
+                          .head_dim_key = is_earlier ? "attention_head_dim" : "head_dim",
+                          .epsilon_key = "layer_norm_epsilon",
+                          .norm_epsilon = 1e-5});
   model.position_embedding = PositionEmbedding::none;
   model.max_position_embeddings = 0;
   model.qkv_bias = model.projection_bias = section.boolean("attention_bias", false);

@@ -252,7 +252,8 @@ std::string SectionReader::checked_word(const std::string& key, const ConfigNode
     return "";
   }
   const std::string meant = rule.may_guess ? closest(node.text, rule.accepted) : "";
-  reading_.problems.push_back({node.position, fmt::format("'{}' cannot be {}", path_of(key), describe(node)),
+  const std::string what = node.kind == ConfigNode::Kind::scalar ? in_quotes(node.text) : describe(node);
+  reading_.problems.push_back({node.position, fmt::format("'{}' cannot be {}", path_of(key), what),
                                meant.empty() ? one_of : fmt::format("did you mean '{}'?", meant)});
   return "";
 }
@@ -292,7 +293,7 @@ std::vector<std::string> SectionReader::words(const std::string& key, const Word
   for (const ConfigNode& child : node->children) {
     const std::string value = checked_word(key, child, rule);
     if (value.empty()) continue;
-    if (std::ranges::find(values, value) != values.end())
+    if (!rule.may_repeat && std::ranges::find(values, value) != values.end())
       reading_.problems.push_back({child.position, fmt::format("'{}' is listed twice", value), ""});
     else
       values.push_back(value);

@@ -55,6 +55,7 @@ struct WordRule {
   std::vector<std::string> not_yet = {};            // known to the world, refused as "not supported yet"
   std::map<std::string, std::string> refused = {};  // likewise, with the sentence that says why
   std::string file_ending = "";                     // words that end so are paths; "": none are
+  bool may_repeat = false;                          // of a list: words stand for one thing after the other
   bool may_guess = true;  // false: never "did you mean", since words that look alike mean different things
 };
 

@@ -62,7 +62,7 @@ void check_sequence(Reading& reading, const Job& job) {
   if (tp > 1) product += fmt::format(" x tensor parallel {} (sequence_parallel)", tp);
   reading.problem("training.seq_length",
                   fmt::format("seq_length {} does not split into {} = {} parts", sequence, product, parts),
-                  nearest_multiples(sequence, parts));
+                  nearest_multiples(sequence, parts, longest_sequence(reading, job)));
 }
 
 // Heads are exchanged with their keys and values, whole groups at a time.

@@ -51,7 +51,7 @@ void check_decoder_sequence(Reading& reading, const Job& job) {
         path,
         fmt::format("sequence_parallel: decoder_seq_length {} does not split into tensor parallel {}",
                     sequence, tp),
-        nearest_multiples(sequence, tp));
+        nearest_multiples(sequence, tp, longest_sequence(reading, job)));
 }
 
 void check_image_sizes(Reading& reading, const Job& job) {

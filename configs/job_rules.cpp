@@ -65,11 +65,9 @@ void derive_data_parallel(Reading& reading, Job& job) {
   const std::string cluster =
       fmt::format("{} GPUs ({} nodes x {}{})", world, job.cluster.nodes, job.cluster.gpus_per_node,
                   servers == 0 ? "" : fmt::format(" less {} servers", servers));
-  if (mesh > world) {
-    const std::int64_t nodes = (mesh + job.cluster.gpus_per_node - 1) / job.cluster.gpus_per_node;
+  if (mesh > world)
     return reading.problem("cluster.nodes", fmt::format("{} is smaller than the mesh: {}", cluster, shape),
-                           fmt::format("{} nodes are enough.", nodes));
-  }
+                           dividing_hint(job, mesh));
   if (world % mesh != 0)
     return reading.problem("cluster.nodes", fmt::format("{} do not divide by {}", cluster, shape),
                            dividing_hint(job, mesh));
@@ -157,7 +155,7 @@ void check_tensor_size(Reading& reading, const Job& job, const std::string& path
     reading.problem("training.seq_length",
                     fmt::format("sequence_parallel: seq_length {} does not split into tensor parallel {}",
                                 job.training.seq_length, tp),
-                    nearest_multiples(job.training.seq_length, tp));
+                    nearest_multiples(job.training.seq_length, tp, longest_sequence(reading, job)));
 }
 
 void check_tensor_parallel(Reading& reading, const Job& job) {
@@ -242,13 +240,17 @@ void check_countable(Reading& reading, const Job& job) {
   const double widest = std::max(
       {vocabulary, ffn, attention, scanned, hidden, 2 * routed * expert_ffn, shared, number(experts.count)});
   const double flops = one * sequence * (4 * hidden * widest + 8 * attention * sequence);
-  const auto check = [&](const char* path, double count, const char* what) {
-    if (count > limits::countable)
+  const double rows = std::max({widest, 4 * hidden, routed * hidden, scores / 4});
+  const auto check = [&](const char* path, double count, double most, const char* what) {
+    if (count > most)
       reading.problem(path, fmt::format("too large to count: {} come to {:.1e}", what, count));
+    return count <= most;
   };
-  check("model", 32 * parameters, "the bytes of parameters and optimizer state");
-  check("training", 8 * batch * sequence * per_token, "the bytes of a step's activations");
-  check("training", flops, "the FLOPs of one operator");
+  if (check("model", 32 * parameters, limits::countable, "the bytes of parameters and optimizer state"))
+    check("model", parameters, limits::elements, "the parameters");
+  check("training", 8 * batch * sequence * per_token, limits::countable, "the bytes of a step's activations");
+  if (check("training", flops, limits::countable, "the FLOPs of one operator"))
+    check("training", one * sequence * rows, limits::elements, "the elements of one tensor");
 }
 
 void derive_bucket_size(Reading& reading, Job& job) {
@@ -269,6 +271,13 @@ void check_layer_lists(Reading& reading, const Job& job) {
 }
 
 }  // namespace
+
+std::int64_t longest_sequence(const Reading& reading, const Job& job) {
+  const std::int64_t positions = job.model.max_position_embeddings;
+  const bool follows = job.model.model_type == "gpt" &&  // its default is the sequence itself
+                       !reading.positions.contains("model.max_position_embeddings");
+  return positions > 0 && !follows ? positions : limits::sequence.most;
+}
 
 void apply_job_rules(const std::string& layout, Reading& reading, Job& job) {
   check_model(reading, job);

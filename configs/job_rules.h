@@ -12,6 +12,9 @@ namespace simrun {
 // again.
 void apply_job_rules(const std::string& layout, Reading& reading, Job& job);
 
+// Of a model with a table of positions those that it has, once they are known; else the schema's longest.
+std::int64_t longest_sequence(const Reading& reading, const Job& job);
+
 // The part of it about context parallelism: what must divide, and which attention kernel.
 void check_context_parallel(Reading& reading, const Job& job);
 // What Mamba-2 layers ask: groups of heads divide over tensor-parallel ranks, and over those that exchange a

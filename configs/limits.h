@@ -37,6 +37,7 @@ constexpr std::int64_t leaf_links = 1'000'000'000;  // leaves x spines x directi
 constexpr std::int64_t microbatches = 1'000'000;
 constexpr std::int64_t passes = 2'000'000;  // microbatches x pipeline stages
 constexpr double countable = 0x1p60;        // bytes or FLOPs of anything counted in 64 bits
+constexpr double elements = 0x1p50;         // of one tensor, or of the parameters of a stage in one buffer
 
 constexpr RealRange share = {0.01, 1};         // an efficiency
 constexpr RealRange probability = {0, 0.999};  // a dropout

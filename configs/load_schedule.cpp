@@ -118,8 +118,15 @@ void check_chunks(Reading& reading, const Parallelism& parallelism) {
                        chunks),
            "virtual_pipeline_model_parallel_size: 2.");
   if (schedule != "interleaved_1f1b") return;
-  if (parallelism.pipeline_model_parallel_size < 2)
-    refuse("interleaved_1f1b needs pipeline_model_parallel_size 2 or more");
+  const bool is_written = reading.positions.contains(schedule_path);
+  if (parallelism.pipeline_model_parallel_size < 2 && is_written)
+    refuse("interleaved_1f1b needs pipeline_model_parallel_size 2 or more",
+           "1f1b runs on one pipeline rank.");
+  else if (parallelism.pipeline_model_parallel_size < 2)
+    reading.problem(
+        "parallelism.virtual_pipeline_model_parallel_size",
+        fmt::format("{} virtual stages per rank need pipeline_model_parallel_size 2 or more", chunks),
+        "leave it out: without a pipeline a rank has all layers.");
   if (chunks < 2)
     refuse("interleaved_1f1b needs virtual_pipeline_model_parallel_size 2 or more",
            "1f1b runs one chunk per rank.");

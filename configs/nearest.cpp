@@ -2,11 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace simrun {
 
-std::string nearest_multiples(std::int64_t value, std::int64_t step) {
-  const std::int64_t below = value / step * step;
-  if (below == 0) return fmt::format("{} does.", step);
+std::string nearest_multiples(std::int64_t value, std::int64_t step, std::int64_t most) {
+  const std::int64_t below = std::min(value, most) / step * step;
+  const bool has_above = value / step * step <= most - step;
+  if (below == 0) return has_above ? fmt::format("{} does.", step) : "";
+  if (!has_above) return fmt::format("{} does.", below);
   return fmt::format("{} and {} do.", below, below + step);
 }
 

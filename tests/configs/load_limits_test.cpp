@@ -94,3 +94,82 @@ TEST_CASE("an unknown model type is answered with the supported ones, never with
     CHECK(hint.find(", llama, llava, m6, mistral, mixtral, ") != std::string::npos);
   }
 }
+
+TEST_CASE("parameters and tensors that no buffer can count are refused at their section") {
+  // At most 4 layers x 10^7 x (2 x 3 x 10^7 of attention + 3 x 4 x 10^7 of the MLP) = 7.2e15, above 2^50 =
+  // 1.1e15; their 32 bytes each would be countable.
+  const std::vector<Override> wide = {
+      {"model.hidden_size", "10000000"}, {"model.num_layers", "4"}, {"training.seq_length", "128"}};
+  const std::vector<Diagnostic> parameters = problems_of_text(small_job, wide);
+  REQUIRE(parameters.size() == 1);
+  CHECK(parameters[0].message == "too large to count: the parameters come to 7.2e+15");
+  CHECK(parameters[0].position.line == 2);
+  // 10^8 tokens x 10^8 rows of the vocabulary = 1e16 logits.
+  const std::vector<Diagnostic> logits =
+      problems_of_text(small_job, {{"training.seq_length", "100000000"},
+                                   {"model.vocab_size", "100000000"},
+                                   {"model.hidden_size", "4"},
+                                   {"model.num_layers", "1"},
+                                   {"model.num_attention_heads", "4"},
+                                   {"parallelism.pipeline_model_parallel_size", "1"},
+                                   {"training.global_batch_size", "2"}});
+  REQUIRE(logits.size() == 1);
+  CHECK(logits[0].message == "too large to count: the elements of one tensor come to 1.0e+16");
+}
+
+TEST_CASE("what a hint says of a cluster that is too small is enough, and divides") {
+  // tensor 4 x pipeline 2 = 8 on nodes of 3: 3 nodes have 9 GPUs, 8 nodes 24 = 3 x 8.
+  const auto hint = [](const std::string& gpus, const std::string& nodes) {
+    const std::vector<Diagnostic> problems =
+        problems_of_text(small_job, {{"cluster", "{from: dgx_h100, nodes: " + nodes + ", nics_per_node: 1}"},
+                                     {"cluster.gpus_per_node", gpus},
+                                     {"training.global_batch_size", "48"}});
+    return problems.empty() ? "accepted" : problems.at(0).hint;
+  };
+  CHECK(hint("3", "1") == "8 nodes do.");
+  CHECK(hint("3", "8") == "accepted");
+  CHECK(hint("4", "1") == "2 nodes do.");
+  CHECK(hint("4", "2") == "accepted");
+}
+
+TEST_CASE("a hint's sequence is no longer than the model's positions") {
+  const auto hint = [](const std::string& positions, const std::string& sequence) {
+    return problems_of_text(small_job, {{"model.max_position_embeddings", positions},
+                                        {"training.seq_length", sequence},
+                                        {"parallelism.sequence_parallel", "true"}})
+        .back()
+        .hint;
+  };
+  CHECK(hint("64", "65") == "64 does.");  // tensor 4: 68 positions would be too many
+  CHECK(hint("68", "65") == "64 and 68 do.");
+  CHECK(hint("67", "66") == "64 does.");
+  CHECK(hint("64", "201") == "64 does.");
+  CHECK(hint("3", "3").empty());
+  // A GPT's positions are by default as many as its sequence has.
+  CHECK(
+      problems_of_text(small_job, {{"training.seq_length", "65"}, {"parallelism.sequence_parallel", "true"}})
+          .at(0)
+          .hint == "64 and 68 do.");
+}
+
+TEST_CASE("virtual stages without a pipeline are refused at their key, unless a schedule is named") {
+  const std::string text =
+      edited("pipeline_model_parallel_size: 2",
+             "pipeline_model_parallel_size: 1\n  virtual_pipeline_model_parallel_size: 2");
+  CHECK(refusal(text) ==
+        "job.yaml:16:41: error: 2 virtual stages per rank need pipeline_model_parallel_size 2 or more\n"
+        "  hint: leave it out: without a pipeline a rank has all layers.\n"
+        "1 error; nothing was run.\n");
+  const std::vector<Diagnostic> named =
+      problems_of(edited(text, "parallelism:\n", "parallelism:\n  pipeline_schedule: interleaved_1f1b\n"));
+  REQUIRE(named.size() == 1);
+  CHECK(named[0].message == "interleaved_1f1b needs pipeline_model_parallel_size 2 or more");
+  CHECK(named[0].hint == "1f1b runs on one pipeline rank.");
+}
+
+TEST_CASE("a word in quotes is refused as the word that it is") {
+  CHECK(problems_of(edited("model_type: gpt", "model_type: \"ggpt\"")).at(0).message ==
+        "'model.model_type' cannot be 'ggpt'");
+  CHECK(problems_of(edited("model_type: gpt", "model_type: \"gemma3_text\"")).at(0).message ==
+        "'gemma3_text' for 'model.model_type' is not supported yet");
+}

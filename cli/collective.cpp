@@ -33,9 +33,10 @@ Cluster cluster_for(const CollectiveRequest& request, const LoadOptions& load) {
   std::erase_if(without.overrides, is_about_collectives);
   if (load_cluster(request.cluster, without).collectives == CollectivesConfig{})
     with.overrides.insert(with.overrides.begin(), {"cluster.collectives", "nccl"});
-  if (!request.algorithm.empty())
-    with.overrides.push_back({"cluster.collectives.algorithm", request.algorithm});
-  if (!request.protocol.empty()) with.overrides.push_back({"cluster.collectives.protocol", request.protocol});
+  // For this collective by name, since that goes before what is said of all.
+  const std::string own = "cluster.collectives." + request.collective;
+  if (!request.algorithm.empty()) with.overrides.push_back({own + ".algorithm", request.algorithm});
+  if (!request.protocol.empty()) with.overrides.push_back({own + ".protocol", request.protocol});
   return load_cluster(request.cluster, with);
 }
 
@@ -54,6 +55,19 @@ CollectiveQuery query_of(const CollectiveRequest& request, const LoadOptions& lo
   if (query.gpus_per_node == 1 && std::ranges::min(query.nodes) == 1)
     refuse("--nodes", "one GPU has nobody to talk to", "more nodes, or more GPUs per node.");
   return query;
+}
+
+// What --set says of all collectives is not what a cluster says of this one by name.
+void check_named(const CollectiveRequest& request, const CollectiveQuery& query, const LoadOptions& load) {
+  const auto named = query.cluster.collectives.forced_by_name.find(request.collective);
+  if (!request.algorithm.empty() || named == query.cluster.collectives.forced_by_name.end()) return;
+  const std::string taken = to_string(named->second.algorithm);
+  for (const Override& flag : load.overrides)
+    if (flag.key == "cluster.collectives.algorithm" && taken != "auto" && flag.value != taken)
+      refuse(fmt::format("--set {}={}", flag.key, flag.value),
+             fmt::format("{} has cluster.collectives.{}.algorithm: {}, which goes before it", request.cluster,
+                         request.collective, taken),
+             fmt::format("--algorithm {}.", flag.value));
 }
 
 // What is forced must be possible for every number of nodes: the table would show something else.
@@ -90,6 +104,7 @@ void check_way(const CollectiveRequest& request, const CollectiveQuery& query) {
 int run_collective(const Options& options, const LoadOptions& load) {
   const CollectiveRequest request = read_collective_flags(options.collective);
   const CollectiveQuery query = query_of(request, load);
+  check_named(request, query, load);
   check_way(request, query);
   CollectiveCurves curves{request.collective, std::filesystem::path(request.cluster).stem().string(), {}};
   for (const CollectiveRow& row : collective_table(query))

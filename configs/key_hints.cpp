@@ -228,6 +228,14 @@ std::string same_words_elsewhere(const std::string& section, const std::string& 
   return meant.size() == 1 ? meant[0] : "";
 }
 
+// In their order: a key that was asked for twice is known twice.
+std::vector<std::string> each_once(const std::vector<std::string>& keys) {
+  std::vector<std::string> once;
+  for (const std::string& key : keys)
+    if (std::ranges::find(once, key) == once.end()) once.push_back(key);
+  return once;
+}
+
 }  // namespace
 
 std::string hint_for_unknown_key(const std::string& section, const std::string& key,
@@ -247,8 +255,9 @@ std::string hint_for_unknown_key(const std::string& section, const std::string& 
       return fmt::format("did you mean '{}' in '{}'?", meant, own.section);
   if (const std::set<std::string> meant = of_shared_words(key, known_keys); !meant.empty())
     return fmt::format("did you mean '{}'?", fmt::join(meant, "' or '"));
-  if (!known_keys.empty() && known_keys.size() <= most_listed_keys)
-    return fmt::format("there are: {}.", fmt::join(known_keys, ", "));
+  const std::vector<std::string> listed = each_once(known_keys);
+  if (!listed.empty() && listed.size() <= most_listed_keys)
+    return fmt::format("there are: {}.", fmt::join(listed, ", "));
   const std::string elsewhere = same_words_elsewhere(section, key);
   return elsewhere.empty() ? "" : fmt::format("did you mean {}?", elsewhere);
 }

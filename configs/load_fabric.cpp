@@ -1,6 +1,12 @@
 // The fabric section: how the nodes' NICs are connected.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
 #include "configs/limits.h"
 #include "configs/load_sections.h"
+#include "configs/unused_keys.h"
 
 namespace simrun {
 namespace {
@@ -33,15 +39,12 @@ void read_switches(SectionReader& section, std::optional<std::int64_t> unknown, 
   fabric.rail_only = section.boolean("rail_only", false);
   fabric.pxn = section.boolean("pxn", fabric.rail_only);
   fabric.planes = section.integer("planes", limits::planes, 1);
-  section.ignore(torus_keys);
 }
 
 void read_pods(SectionReader& section, std::optional<std::int64_t> unknown, Fabric& fabric) {
   fabric.leaves_per_pod = section.integer("leaves_per_pod", limits::nodes, unknown);
   if (fabric.topology == FabricTopology::fat_tree)
     fabric.cores = section.integer("cores", limits::cores, unknown);
-  else
-    section.ignore({"cores"});
   fabric.core_oversubscription = section.real("core_oversubscription", limits::oversubscription, 1.0);
   fabric.core_latency_s = section.quantity("core_latency", Unit::seconds, limits::latency, "0 us");
 }
@@ -56,15 +59,25 @@ void read_torus(SectionReader& section, Reading& reading, Fabric& fabric) {
     section.ignore({"torus"});
   fabric.torus_wraps = section.boolean("torus_wraps", true);
   fabric.hop_latency_s = section.quantity("hop_latency", Unit::seconds, limits::latency, "0 us");
-  section.ignore(switch_keys);
-  section.ignore(pod_keys);
-  section.ignore({"cores"});
+}
+
+// Of other topologies than the one that is written; where that was refused, of none.
+void refuse_others(const std::string& topology, SectionReader& section, Reading& reading) {
+  const auto refuse = [&](const std::vector<std::string>& keys, const std::vector<std::string>& of) {
+    section.ignore(keys);
+    if (topology.empty() || std::ranges::find(of, topology) != of.end()) return;
+    refuse_unused({keys, "topology", topology, fmt::format("{}", fmt::join(of, ", "))}, section, reading);
+  };
+  refuse(switch_keys, {"leaf_spine", "fat_tree", "dragonfly_plus"});
+  refuse(pod_keys, {"fat_tree", "dragonfly_plus"});
+  refuse({"cores"}, {"fat_tree"});
+  refuse(torus_keys, {"torus"});
 }
 
 }  // namespace
 
-// A written section names its topology; keys of other topologies have no effect, so that one can be chosen
-// over a preset's switches.
+// A written section names its topology; keys of other topologies are left behind where one is chosen over a
+// preset's switches, and refused where they are written with it.
 void read_fabric(const ConfigNode* node, Reading& reading, Cluster& cluster) {
   SectionReader section(reading, node, "cluster.fabric");
   const WordRule rule{{"non_blocking", "leaf_spine", "fat_tree", "dragonfly_plus", "torus"}, {"dragonfly"}};
@@ -72,11 +85,8 @@ void read_fabric(const ConfigNode* node, Reading& reading, Cluster& cluster) {
       node == nullptr ? std::optional<std::string>("non_blocking") : std::nullopt;
   const std::string topology = section.word("topology", rule, fallback);
   if (section.is_no_map()) return;
-  if (topology == "non_blocking") {
-    for (const auto& keys : {switch_keys, pod_keys, torus_keys}) section.ignore(keys);
-    section.ignore({"cores"});
-    return section.finish();
-  }
+  refuse_others(topology, section, reading);
+  if (topology == "non_blocking") return section.finish();
   // Beside a refused topology only what is written is judged.
   const std::optional<std::int64_t> unknown =
       topology.empty() ? std::optional<std::int64_t>(1) : std::nullopt;
@@ -85,10 +95,7 @@ void read_fabric(const ConfigNode* node, Reading& reading, Cluster& cluster) {
     read_torus(section, reading, fabric);
   } else {
     read_switches(section, unknown, fabric);
-    if (fabric.topology != FabricTopology::leaf_spine)
-      read_pods(section, unknown, fabric);
-    else
-      section.ignore(pod_keys), section.ignore({"cores"});
+    if (fabric.topology != FabricTopology::leaf_spine) read_pods(section, unknown, fabric);
   }
   section.finish();
   cluster.fabric = fabric;

@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "configs/job_rules.h"
 #include "configs/limits.h"
@@ -137,10 +139,36 @@ void apply_memory_limit(Reading& reading, Job& job) {
                     "leave it out: that is the default.");
 }
 
+// Modules that the model does not have, and checkpoints of more layers than it has.
+void check_model_has_it(Reading& reading, const Job& job) {
+  const ModelConfig& model = job.model;
+  if (model.num_layers == 0) return;  // refused
+  const bool has_experts = model.experts.count > 0;
+  const std::tuple<const char*, bool, const char*> parts[] = {
+      {"mamba", model.mamba.on(), "Mamba layers"},
+      {"mla_up_proj", model.mla.on(), "latent attention"},
+      {"moe", has_experts, "experts"},
+      {"moe_act", has_experts, "experts"},
+      {"shared_experts", model.experts.shared_ffn_hidden_size > 0, "shared experts"}};
+  for (const auto& [module, is_there, what] : parts)
+    if (!is_there && std::ranges::find(job.recompute.modules, module) != job.recompute.modules.end())
+      reading.problem("recompute.modules",
+                      fmt::format("recompute module {} is about {}, and the model has none", module, what),
+                      "leave it out.");
+  const std::int64_t layers = model.num_layers + model.num_nextn_predict_layers;
+  if (job.recompute.granularity == RecomputeGranularity::full &&
+      job.recompute.method == RecomputeMethod::uniform && job.recompute.num_layers > layers)
+    reading.problem(
+        "recompute.num_layers",
+        fmt::format("a checkpoint of {} layers, and the model has {}", job.recompute.num_layers, layers),
+        fmt::format("{} at most; a checkpoint ends with its stage.", layers));
+}
+
 }  // namespace
 
 void apply_recompute_rules(Reading& reading, Job& job) {
   RecomputeConfig& recompute = job.recompute;
+  check_model_has_it(reading, job);
   check_scope_layers(recompute.saved, job.model.num_layers + job.model.num_nextn_predict_layers, reading);
   check_counts("recompute.num_layers", recompute.stage_layers, reading, job);
   for (std::size_t m = 0; m < recompute.module_layers.size(); ++m)

@@ -7,6 +7,7 @@
 
 #include "configs/limits.h"
 #include "configs/load_sections.h"
+#include "configs/unused_keys.h"
 
 namespace simrun {
 namespace {
@@ -126,7 +127,13 @@ double read_intra_wiring(SectionReader& section, Reading& reading, Cluster& clus
     share = read_nvlink_share(section, reading, wiring);
   }
   if (topology == "nvswitch") wiring.nodes_per_domain = section.integer("nodes_per_domain", limits::nodes, 1);
-  section.ignore({"nvlinks", "gpu_nvlinks", "relay", "nodes_per_domain"});
+  const auto refuse = [&](std::vector<std::string> unused, const char* belongs_to) {
+    section.ignore(unused);
+    if (!topology.empty() && topology != belongs_to)
+      refuse_unused({std::move(unused), "topology", topology, belongs_to}, section, reading);
+  };
+  refuse({"nvlinks", "gpu_nvlinks", "relay"}, "nvlink_mesh");
+  refuse({"nodes_per_domain"}, "nvswitch");
   return share;
 }
 

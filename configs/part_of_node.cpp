@@ -75,8 +75,10 @@ void keep_links(ConfigNode& base, std::int64_t gpus, const SourcePosition& posit
   const std::int64_t links = most_nvlinks(part), before = most_nvlinks(*whole);
   const ConfigNode* bandwidth = intra->find("bandwidth");
   if (bandwidth == nullptr) {
-    if (intra->find("gpu_nvlinks") == nullptr)
-      put(*intra, "gpu_nvlinks", fmt::format("{}", before), position);
+    if (intra->find("gpu_nvlinks") != nullptr) return;
+    const SourcePosition of_preset = list->key_position;
+    put(*intra, "gpu_nvlinks", fmt::format("{}", before), position);
+    intra->children.back().key_position = of_preset;  // nobody wrote it
     return;
   }
   const Parsed<Quantity> of_whole =

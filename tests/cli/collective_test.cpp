@@ -77,6 +77,22 @@ TEST_CASE("without a word of the cluster's file, --set changes NCCL's table") {
   CHECK(one.output.find("\"time_s\": 0.0512") != std::string::npos);
 }
 
+TEST_CASE("--algorithm goes before what the cluster says of that collective; --set of all does not") {
+  const std::string broadcast = "--collective broadcast --cluster dgx_h100 --nodes 2 --bytes 1M --json ";
+  CHECK(run_simrun(broadcast).output.find("\"algorithm\": \"ring\"") != std::string::npos);
+  const Ran tree = run_simrun(broadcast + "--algorithm tree");
+  CHECK(tree.code == 0);
+  CHECK(tree.output.find("\"algorithm\": \"tree\"") != std::string::npos);
+  CHECK(tree.output == run_simrun(broadcast + "--set cluster.collectives.broadcast.algorithm=tree").output);
+  const Ran all = run_simrun(broadcast + "--set cluster.collectives.algorithm=tree");
+  CHECK(all.code == 2);
+  CHECK(all.output ==
+        "--set cluster.collectives.algorithm=tree: error: dgx_h100 has "
+        "cluster.collectives.broadcast.algorithm: ring, which goes before it\n"
+        "  hint: --algorithm tree.\n"
+        "1 error; nothing was run.\n");
+}
+
 TEST_CASE("what is wrong with --collective's flags is said at once") {
   const Ran ran = run_simrun("--collective all_redcue --bytes 1Q --nodes 0 --protocol lll --algorithm rng");
   CHECK(ran.code == 2);

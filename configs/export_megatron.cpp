@@ -118,8 +118,6 @@ void add_parallelism(const Job& job, MegatronArguments& arguments) {
     add(flags, "--use-tp-pp-dp-mapping");
   else if (parallelism.rank_order != "tp-cp-ep-dp-pp" || !parallelism.rank_map.empty())
     notes.emplace_back("parallelism: ranks are placed in the order tp-cp-ep-dp-pp, or tp-cp-ep-pp-dp");
-  if (parallelism.has_unlike_stages())
-    notes.emplace_back("parallelism: pipeline ranks of unlike size; Megatron-LM's are all as the first");
   if (job.moe.token_dispatcher == TokenDispatcher::einsum)
     notes.emplace_back("moe.token_dispatcher: einsum; tokens go by alltoall, without masks");
   if (job.layout != LayoutConfig{})
@@ -319,6 +317,10 @@ MegatronArguments megatron_arguments(const Job& job) {
         {{{job.name, 0, 0},
           fmt::format("model_type {} is not what Megatron-LM's pretrain_gpt.py trains", job.model.model_type),
           "decoder-only transformers are."}});
+  if (job.parallelism.has_unlike_stages())  // all as the first, they need not even fill the cluster
+    throw ConfigError({{{job.name, 0, 0},
+                        "Megatron-LM's pipeline ranks are all of one size, and this job's are not",
+                        "leave out stage_tensor_model_parallel_sizes and stage_data_parallel_sizes."}});
   MegatronArguments arguments;
   add_megatron_model(job, arguments);
   add_megatron_experts(job, arguments);

@@ -25,7 +25,8 @@ struct MegatronArguments {
   std::vector<std::string> unexpressed;
 };
 
-// Throws ConfigError for models that pretrain_gpt.py does not train (no decoder-only transformer).
+// Throws ConfigError for models that pretrain_gpt.py does not train (no decoder-only transformer), and for
+// pipeline ranks of unlike size, which no arguments run.
 MegatronArguments megatron_arguments(const Job& job);
 
 // The groups of one section, and what they cannot say.

@@ -114,6 +114,22 @@ void name_flag(Diagnostic& problem, const std::string& flag, const std::string& 
   problem.hint = flag + " N, or its key by --set.";
 }
 
+// A vocabulary that is in the files of the script's tokenizer, which nobody reads here.
+void name_vocabulary(std::vector<Diagnostic>& problems, MegatronReader& flags) {
+  const std::string flag = "--tokenizer-type";
+  constexpr const char* missing = "missing required key 'vocab_size'";
+  if (!flags.is_given(flag)) return;
+  const std::string tokenizer = flags.word(flag, "");
+  if (tokenizer.empty())  // which is told
+    std::erase_if(problems, [&](const Diagnostic& of) { return of.message.starts_with(missing); });
+  for (Diagnostic& problem : problems) {
+    if (!problem.message.starts_with(missing)) continue;
+    name_flag(problem, "--vocab-size", "");
+    problem.position = flags.position_of(flag);
+    problem.message = fmt::format("the size of the vocabulary is in the tokenizer's files ({})", tokenizer);
+  }
+}
+
 // A value that was refused is not missing as well.
 LoadedJob loaded_tree(ConfigNode& root, MegatronReader& flags, const LoadOptions& options) {
   try {
@@ -129,11 +145,10 @@ LoadedJob loaded_tree(ConfigNode& root, MegatronReader& flags, const LoadOptions
         if (problem.message.starts_with(missing))
           name_flag(problem, std::string(key.flag), in_quotes(key.path));
     }
+    name_vocabulary(problems, flags);
     // Said already of the flag from which it would follow.
     std::erase_if(problems, [&](const Diagnostic& of) {
-      return (of.message.starts_with("missing required key 'nodes'") && flags.is_given("--nnodes")) ||
-             (of.message.starts_with("missing required key 'vocab_size'") &&
-              flags.is_given("--tokenizer-type"));
+      return of.message.starts_with("missing required key 'nodes'") && flags.is_given("--nnodes");
     });
     for (Diagnostic& problem : problems)
       if (problem.message.starts_with("missing required key 'nodes'"))

@@ -45,12 +45,8 @@ void import_vocabulary(MegatronReader& flags) {
     // pretrain_gpt.py: args_defaults. Others have other ones.
     const bool is_other = flags.program().starts_with("pretrain_") && flags.program() != "pretrain_gpt.py";
     const std::string tokenizer = flags.word("--tokenizer-type", is_other ? "" : "GPT2BPETokenizer");
-    if (tokenizer == "GPT2BPETokenizer")
+    if (tokenizer == "GPT2BPETokenizer")  // of others it is in their files: --set may say it
       flags.put("model.vocab_size", "50257", flags.position_of("--tokenizer-type"));
-    else if (!tokenizer.empty())
-      flags.problem(flags.position_of("--tokenizer-type"),
-                    fmt::format("the size of the vocabulary is in the tokenizer's files ({})", tokenizer),
-                    "--vocab-size 128256 says it.");
   }
   const std::optional<std::int64_t> divisor = flags.number("--make-vocab-size-divisible-by");
   const std::optional<std::int64_t> size = flags.number("--vocab-size");

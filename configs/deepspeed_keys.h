@@ -1,13 +1,16 @@
 #pragma once
 
+#include <string>
 #include <string_view>
+#include <vector>
+
+#include "configs/config_node.h"
 
 // Keys of DeepSpeed's configuration that an import knows, but for those that it reads one by one.
 namespace simrun {
 
 // Keys that change no step's time and no memory, or only how DeepSpeed goes about it.
-inline constexpr std::string_view irrelevant_keys[] = {"activation_checkpointing",
-                                                       "aio",
+inline constexpr std::string_view irrelevant_keys[] = {"aio",
                                                        "autotuning",
                                                        "checkpoint",
                                                        "comms_logger",
@@ -66,8 +69,14 @@ inline constexpr std::string_view offload_keys[] = {"device", "ratio"};
 inline constexpr std::string_view irrelevant_offload_keys[] = {
     "buffer_count", "buffer_size", "fast_init",     "max_in_cpu",    "nvme_path",
     "pin_memory",   "pipeline",    "pipeline_read", "pipeline_write"};
+inline constexpr std::string_view irrelevant_checkpointing_keys[] = {
+    "contiguous_memory_optimization", "number_checkpoints", "profile", "synchronize_checkpoint_boundary"};
 inline constexpr std::string_view update_keys[] = {"lr", "eps", "weight_decay", "momentum", "betas"};
 inline constexpr std::string_view irrelevant_update_keys[] = {"adam_w_mode", "amsgrad", "bias_correction",
                                                               "torch_adam"};
+
+// Refuses the keys of a map that are not among `names`.
+void refuse_unknown_keys(const ConfigNode& map, const std::vector<std::string>& names,
+                         std::vector<Diagnostic>& problems);
 
 }  // namespace simrun

@@ -33,6 +33,7 @@ class DeepSpeedImport {
     read_batch();
     read_precision();
     read_zero();
+    read_checkpointing();
     read_update();
     read_types();
     if (const ConfigNode* parallel = section(config_, "tensor_parallel"))
@@ -205,13 +206,7 @@ class DeepSpeedImport {
   void judge(const ConfigNode& map, const Known& known, const Irrelevant& irrelevant) {
     std::vector<std::string> names(std::begin(known), std::end(known));
     names.insert(names.end(), std::begin(irrelevant), std::end(irrelevant));
-    for (const ConfigNode& child : map.children) {
-      if (std::ranges::find(names, child.key) != names.end()) continue;
-      const std::string near = closest(child.key, names);
-      problems_.push_back({child.key_position,
-                           fmt::format("{} is not supported, or no key of DeepSpeed", in_quotes(child.key)),
-                           near.empty() ? "" : fmt::format("did you mean '{}'?", near)});
-    }
+    refuse_unknown_keys(map, names, problems_);
   }
 
   // train_batch_size = micro batch x accumulation x data-parallel ranks, of which two or three are given.
@@ -328,8 +323,21 @@ class DeepSpeedImport {
     if (stage_ == 3) read_prefetch(*zero);
     read_target(*zero, "offload_optimizer", "offload.optimizer");
     read_target(*zero, "offload_param", "offload.parameters");
-    judge(*zero, known_, irrelevant_zero_keys);
-    known_ = outside;
+    judge(*zero, std::exchange(known_, outside), irrelevant_zero_keys);
+  }
+
+  // Where checkpoints lie; what is one, the code of the model says.
+  void read_checkpointing() {
+    const ConfigNode* keys = section(config_, "activation_checkpointing");
+    if (keys == nullptr) return;
+    const std::vector<std::string> outside = std::exchange(known_, {});
+    if (is_on(*keys, "cpu_checkpointing")) {
+      put("offload.activations", "cpu", keys->find("cpu_checkpointing")->position);
+      notes_.emplace_back("cpu_checkpointing: what is recomputed, the model's code says; it is left to add");
+    }
+    if (is_on(*keys, "partition_activations"))
+      notes_.emplace_back("partition_activations: checkpoints cut over tensor ranks are not modelled");
+    judge(*keys, std::exchange(known_, outside), irrelevant_checkpointing_keys);
   }
 
   void read_update() {

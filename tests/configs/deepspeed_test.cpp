@@ -51,6 +51,27 @@ TEST_CASE("DeepSpeed: batch, precision, ZeRO, offload and the update come over")
   CHECK(part.find("  zero_stage: 3\n") != std::string::npos);
 }
 
+TEST_CASE("DeepSpeed: checkpoints on the host are offloaded activations, and what has no key is told") {
+  const auto checkpointing = [](const std::string& keys) {
+    return deepspeed(
+        "{\"train_batch_size\": 64, \"train_micro_batch_size_per_gpu\": 4,\n \"bf16\": "
+        "{\"enabled\": true}, \"activation_checkpointing\": {" +
+            keys + "}}",
+        rest);
+  };
+  const std::string both = checkpointing("\"partition_activations\": true, \"cpu_checkpointing\": true");
+  CAPTURE(both);
+  CHECK(load(both).offload.activations == OffloadTarget::cpu);
+  CHECK(both.find("# cpu_checkpointing: what is recomputed") != std::string::npos);
+  CHECK(both.find("# partition_activations: checkpoints cut over tensor ranks are not modelled") !=
+        std::string::npos);
+  const std::string neither = checkpointing("\"cpu_checkpointing\": false, \"number_checkpoints\": 4");
+  CHECK(load(neither).offload == Offload{});
+  CHECK(neither.find("checkpointing") == std::string::npos);
+  CHECK(checkpointing("\"cpu_checkpoint\": true").find("did you mean 'cpu_checkpointing'?") !=
+        std::string::npos);
+}
+
 TEST_CASE("DeepSpeed: what is not written has DeepSpeed's defaults, and auto is left to the trainer") {
   const std::string part =
       deepspeed(R"({"train_micro_batch_size_per_gpu": "auto", "zero_optimization": {"stage": 1}})");

@@ -12,6 +12,7 @@
 #include "sim/exchange_groups.h"
 #include "sim/held_memory.h"
 #include "sim/memory.h"
+#include "visualizer/quantity.h"
 #include "visualizer/server_text.h"
 
 namespace simrun {
@@ -34,9 +35,14 @@ Room least_room(const Plan& plan) {
 }
 
 void add_stages(const Plan& plan, std::string& text) {
-  text += "pp rank  chunk  stage  layers            parameters  peak GiB\n";
-  for (const Program& program : plan.programs) {
-    const std::int64_t peak = walk_memory(plan, program, WhichStep::steady, MemoryDetail::peak).peak.bytes;
+  std::vector<std::int64_t> peaks;
+  for (const Program& program : plan.programs)
+    peaks.push_back(walk_memory(plan, program, WhichStep::steady, MemoryDetail::peak).peak.bytes);
+  const MemoryUnit unit = memory_unit(peaks.empty() ? 0 : std::ranges::max(peaks));
+  text += fmt::format("pp rank  chunk  stage  layers            parameters  peak {}\n", unit.name);
+  for (std::size_t p = 0; p < plan.programs.size(); ++p) {
+    const Program& program = plan.programs[p];
+    const double peak = static_cast<double>(peaks[p]) / static_cast<double>(unit.bytes);
     for (const Chunk& chunk : plan.chunks) {
       if (chunk.pipeline_rank != program.pipeline_rank) continue;
       std::string layers =
@@ -46,13 +52,13 @@ void add_stages(const Plan& plan, std::string& text) {
       if (chunk.mtp_layers > 0)
         layers += chunk.mtp_layers == 1 ? "+mtp" : fmt::format("+{}mtp", chunk.mtp_layers);
       if (chunk.loss) layers += "+loss";
-      const std::string memory = chunk.index == 0 ? fmt::format("{:8.2f}", gib(peak)) : "";
+      const std::string memory = chunk.index == 0 ? fmt::format("{:8.2f}", peak) : "";
       fmt::format_to(std::back_inserter(text), "{:7}  {:5}  {:5}  {:<16}  {:>10}  {}\n", chunk.pipeline_rank,
                      chunk.index, chunk.stage, layers, chunk.parameters, memory);
     }
     if (plan.job.parameter_servers && plan.job.parameter_servers->dedicated && program.pipeline_rank > 0)
       fmt::format_to(std::back_inserter(text), "{:7}  {:5}  {:5}  {:<16}  {:>10}  {:8.2f}\n",
-                     program.pipeline_rank, "", "", "servers", "", gib(peak));
+                     program.pipeline_rank, "", "", "servers", "", peak);
   }
 }
 
@@ -91,7 +97,7 @@ std::string derived_numbers(const Plan& plan) {
            sizes, samples));
   line(job.counts_images ? "images_per_step" : "tokens_per_step", std::to_string(job.tokens_per_step));
   line(job.counts_images ? "model_flops_per_image" : "model_flops_per_token",
-       fmt::format("{:.1f} GFLOP", job.model_flops_per_step / tokens / 1e9));
+       flops_text(job.model_flops_per_step / tokens));
   line("model_flops_per_step", fmt::format("{:.6g}", job.model_flops_per_step));
   line("hardware_flops_per_step", fmt::format("{:.6g}", job.hardware_flops_per_step));
   const Room room = least_room(plan);

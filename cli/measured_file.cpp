@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "configs/text_file.h"
 #include "validation/link_text.h"
@@ -18,11 +19,28 @@ namespace {
 constexpr std::size_t most_listed = 8;  // values of a column, in a hint
 constexpr std::size_t largest_file = std::size_t{1} << 28;
 
+// A first line that is no header lacks every column: told once.
+std::vector<Diagnostic> told_once(std::vector<Diagnostic> faults) {
+  const auto is_missing = [](const Diagnostic& fault) {
+    return fault.message.starts_with("the header has no column ");
+  };
+  if (std::cmp_less(std::ranges::count_if(faults, is_missing), column_names().size())) return faults;
+  const SourcePosition header = std::ranges::find_if(faults, is_missing)->position;
+  std::erase_if(faults, is_missing);
+  faults.push_back({header, "the first line names no column of a table of measurements",
+                    fmt::format("its columns are {}.", fmt::join(column_names(), ", "))});
+  return faults;
+}
+
 MeasuredFile read_file(const std::string& path) {
   const TextFile file = read_text_file(path, largest_file);
   if (!file.text) throw ConfigError({{{path, 0, 0}, "cannot read this file: " + file.reason, ""}});
   if (file.text->size() > largest_file) throw ConfigError({{{path, 0, 0}, "larger than 256 MiB", ""}});
-  return read_measured_rows(*file.text, path);
+  try {
+    return read_measured_rows(*file.text, path);
+  } catch (const ConfigError& error) {
+    throw ConfigError(told_once(error.diagnostics()));
+  }
 }
 
 std::vector<std::pair<Column, std::string>> read_filters(const std::vector<std::string>& written) {

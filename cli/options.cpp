@@ -304,7 +304,7 @@ std::string read_sweeps(const std::vector<std::string>& sweeps, Options& options
     const std::size_t equals = sweep.find('=');
     if (equals == std::string::npos || equals == 0) return "--sweep takes KEY=A,B,C, not '" + sweep + "'";
     std::optional<std::vector<std::string>> values = split_values(sweep.substr(equals + 1));
-    if (!values) return "--sweep " + sweep + ": a value is empty, or a bracket or quote is not closed";
+    if (const std::string fault = fault_of(values); !fault.empty()) return "--sweep " + sweep + ": " + fault;
     options.sweep.push_back({sweep.substr(0, equals), std::move(*values)});
   }
   return "";

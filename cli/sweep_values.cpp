@@ -1,5 +1,7 @@
 #include "cli/sweep_values.h"
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <utility>
 
@@ -77,6 +79,19 @@ std::optional<std::vector<std::string>> split_values(const std::string& text) {
   }
   if (!end_value() || !state.is_valid || !state.is_top_level()) return std::nullopt;
   return values;
+}
+
+std::string fault_of(const std::optional<std::vector<std::string>>& values) {
+  if (!values) return "a value is empty, or a bracket or quote is not closed";
+  for (const std::string& value : *values) {
+    const std::size_t dots = value.find("..");
+    const bool is_range =
+        dots != std::string::npos && dots > 0 && dots + 2 < value.size() &&
+        (value.substr(0, dots) + value.substr(dots + 2)).find_first_not_of("0123456789") == std::string::npos;
+    if (is_range)
+      return fmt::format("{} is no range: one doubles a number from 1 on up to another, as 1..8", value);
+  }
+  return "";
 }
 
 std::size_t points_of(const std::vector<SweepKey>& keys) {

@@ -15,6 +15,9 @@ constexpr std::size_t most_sweep_points = 10'000;
 // spaces around them; "1..8" -> 1, 2, 4, 8. Nothing if a bracket or quote is not closed, or a value is empty.
 std::optional<std::vector<std::string>> split_values(const std::string& text);
 
+// Why they are not what is to be swept: nothing was read, or a range that does not go up; or "".
+std::string fault_of(const std::optional<std::vector<std::string>>& values);
+
 bool is_small_enough(const std::vector<SweepKey>& keys);
 
 // The values of one point of the cross product, one per key; the last key varies fastest.

@@ -97,6 +97,11 @@ std::string in_unit(std::int64_t bytes, const TrafficUnit& unit) {
   return fmt::format("{:.{}f}", static_cast<double>(bytes) / unit.bytes, unit.decimals);
 }
 
+std::string flops_text(double flops) {
+  if (flops >= 1e9) return fmt::format("{:.1f} GFLOP", flops / 1e9);
+  return flops >= 1e6 ? fmt::format("{:.1f} MFLOP", flops / 1e6) : fmt::format("{:.1f} kFLOP", flops / 1e3);
+}
+
 std::string bandwidth_text(double bytes_per_second) {
   return significant(bytes_per_second / 1e9, 3) + " GB/s";
 }

@@ -40,6 +40,9 @@ struct TrafficUnit {
 TrafficUnit traffic_unit(std::int64_t largest_bytes);
 std::string in_unit(std::int64_t bytes, const TrafficUnit& unit);  // without the unit's name
 
+// "481.4 GFLOP", "4.7 MFLOP"; of a token or an image.
+std::string flops_text(double flops);
+
 // "50.0 GB/s".
 std::string bandwidth_text(double bytes_per_second);
 

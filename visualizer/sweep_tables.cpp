@@ -131,23 +131,35 @@ std::vector<std::string> short_keys(const std::vector<SweepKey>& keys) {
 }
 
 SweepUnits sweep_units(const Sweep& sweep) {
-  double longest_step = 0;
-  std::int64_t largest_peak = 0;
+  std::vector<double> steps;
+  std::vector<std::int64_t> peaks;
   for (const SweepRow& row : sweep.rows) {
     if (!row.numbers) continue;
-    longest_step = std::max(longest_step, row.numbers->step_time_s);
-    largest_peak = std::max(largest_peak, row.numbers->peak_memory_bytes);
+    steps.push_back(row.numbers->step_time_s);
+    peaks.push_back(row.numbers->peak_memory_bytes);
   }
-  return {time_unit(longest_step), memory_unit(largest_peak), samples_of(sweep)};
+  SweepUnits units{time_unit(0), memory_unit(0), samples_of(sweep)};
+  if (steps.empty()) return units;
+  const auto [shortest, longest] = std::ranges::minmax(steps);
+  const auto [smallest, largest] = std::ranges::minmax(peaks);
+  units.time = time_unit(longest);
+  units.memory = memory_unit(largest);
+  const double last_figure = std::pow(10.0, -units.time->decimals);
+  if (shortest > 0 && shortest * units.time->per_second < 10 * last_figure) units.time.reset();
+  if (smallest > 0 && smallest < units.memory->bytes) units.memory.reset();  // of one decimal
+  return units;
 }
 
 std::vector<std::string> sweep_columns(const SweepUnits& units) {
-  return {std::string("step ") + units.time.name,
+  const auto named = [](const char* what, const auto& unit) {
+    return unit ? std::string(what) + " " + unit->name : std::string(what);
+  };
+  return {named("step", units.time),
           units.samples + "/s/GPU",
           "MFU",
           "bubble",
           "exposed",
-          std::string("peak ") + units.memory.name,
+          named("peak", units.memory),
           "fits",
           "engine"};
 }
@@ -155,12 +167,13 @@ std::vector<std::string> sweep_columns(const SweepUnits& units) {
 std::vector<std::string> sweep_cells(const SweepRow& row, const SweepUnits& units) {
   if (!row.numbers) return {"refused: " + row.error};
   const SweepNumbers& numbers = *row.numbers;
-  return {in_unit(numbers.step_time_s, units.time),
+  return {units.time ? in_unit(numbers.step_time_s, *units.time) : seconds_text(numbers.step_time_s),
           count_text(numbers.tokens_per_s_per_gpu),
           percent_text(numbers.mfu),
           percent_text(numbers.bubble_fraction),
           percent_text(numbers.exposed_comm_s / numbers.step_time_s),
-          in_unit(numbers.peak_memory_bytes, units.memory),
+          units.memory ? in_unit(numbers.peak_memory_bytes, *units.memory)
+                       : memory_text(numbers.peak_memory_bytes),
           numbers.fits ? "yes" : "no",
           row.engine};
 }

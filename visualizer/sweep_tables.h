@@ -47,11 +47,12 @@ std::optional<std::size_t> best_row(const Sweep& sweep);
 // "inter_node.bandwidth" beside "intra_node.bandwidth".
 std::vector<std::string> short_keys(const std::vector<SweepKey>& keys);
 
-// The units of the longest step and of the largest peak, and what throughput counts: "tokens", "images", or
-// "samples" where the rows' models differ in it.
+// The units of the longest step and of the largest peak, unless they leave the least fewer than two figures:
+// then each cell has its own. And what throughput counts: "tokens", "images", or "samples" where the rows'
+// models differ in it.
 struct SweepUnits {
-  TimeUnit time;
-  MemoryUnit memory;
+  std::optional<TimeUnit> time;
+  std::optional<MemoryUnit> memory;
   std::string samples;
 };
 SweepUnits sweep_units(const Sweep& sweep);

@@ -99,7 +99,7 @@ std::string documents_line(const DocumentMask& documents, const Plan& plan, cons
       percent_text(documents.mean_share), percent_text(documents.highest_share));
   const double mfu = summary.mfu * documents.model_flops_per_step / plan.job.model_flops_per_step;
   if (percent_text(mfu) != percent_text(summary.mfu))
-    text += fmt::format("; MFU counting only these {}", percent_text(mfu));
+    text += fmt::format("; MFU counts whole sequences, counting only these it is {}", percent_text(mfu));
   return text + "\n";
 }
 

@@ -4,12 +4,33 @@
 #include <filesystem>
 
 #include "schedules/plan_file.h"
+#include "tests/cli/parsed_output.h"
 #include "tests/cli/run_program.h"
 
 namespace simrun {
 namespace {
 
 namespace fs = std::filesystem;
+
+TEST_CASE("program: of packed documents the summary says that MFU counts whole sequences") {
+  const std::string packed =
+      tiny +
+      " --no-html --set training.seq_length=8192 --set 'training.documents={mean: 64, distribution: fixed}'";
+  const std::string summary = run_simrun(packed).output;
+  CHECK(summary.find("; MFU counts whole sequences, counting only these it is ") != std::string::npos);
+  // In JSON their own FLOPs stand beside those of whole sequences.
+  const ConfigNode json = parsed_json(run_simrun(packed + " --json").output);
+  CHECK(number(member(json, "documents"), "model_flops_per_step") < number(json, "model_flops_per_step"));
+}
+
+TEST_CASE("program: --check tells a small job's numbers in units that show them") {
+  const Ran ran = run_simrun(tiny_gpt_job + " --check");
+  CHECK(ran.code == 0);
+  // 9.0597e8 FLOPs of a step / (16 sequences x 64 tokens)
+  CHECK(ran.output.find("model_flops_per_token       884.7 kFLOP\n") != std::string::npos);
+  CHECK(ran.output.find("parameters  peak KiB\n") != std::string::npos);
+  CHECK(ran.output.find(" 0.00\n") == std::string::npos);
+}
 
 TEST_CASE("program: a run writes page and Plan whole, and the Plan gives the same summary without the YAML") {
   const Scratch scratch;

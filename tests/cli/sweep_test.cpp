@@ -27,6 +27,17 @@ TEST_CASE("sweep: values are split at commas outside brackets, braces and quotes
   }
 }
 
+TEST_CASE("sweep: a range that does not go up is refused, a path with dots is not") {
+  CHECK(fault_of(split_values("8..1")) ==
+        "8..1 is no range: one doubles a number from 1 on up to another, as 1..8");
+  CHECK(fault_of(split_values("1,0..4")).starts_with("0..4 is no range"));
+  CHECK(fault_of(split_values("1..8,../a.csv,2")).empty());
+  CHECK(fault_of(split_values("1,,2")) == "a value is empty, or a bracket or quote is not closed");
+  const Ran ran = run_simrun(tiny + " --sweep training.micro_batch_size=8..1");
+  CHECK(ran.code == 2);
+  CHECK(ran.output.find("--sweep training.micro_batch_size=8..1: 8..1 is no range") != std::string::npos);
+}
+
 TEST_CASE("sweep: points are the cross product, the last key's values varying fastest") {
   const std::vector<SweepKey> keys{{"a", {"1", "2"}}, {"b", {"x", "y", "z"}}};
   REQUIRE(points_of(keys) == 6);

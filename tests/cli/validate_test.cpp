@@ -38,6 +38,16 @@ TEST_CASE("program: --set holds for every row's job") {
   CHECK(first_step("") != first_step("--set cluster.gpu.matmul_efficiency=0.4"));
 }
 
+TEST_CASE("program: a table without a header is told so once, with the columns that it should have") {
+  const Scratch scratch;
+  const Ran ran = run_simrun("--validate " + scratch.write("none.csv", "a,b,c\n1,2,3\n"));
+  CHECK(ran.code == 2);
+  CHECK(ran.output.find("none.csv:1:1: error: the first line names no column of a table of measurements\n") !=
+        std::string::npos);
+  CHECK(ran.output.find("hint: its columns are id, source, hardware, ") != std::string::npos);
+  CHECK(ran.output.find("1 error; nothing was run.") != std::string::npos);
+}
+
 TEST_CASE(
     "program: a wrong file, header, filter or company of --validate is refused; no scored row is exit 2") {
   const Scratch scratch;

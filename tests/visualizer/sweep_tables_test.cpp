@@ -40,6 +40,21 @@ TEST_CASE("sweep table: one line per row, the refused with their reason") {
         "* most tokens per second and GPU of those that fit\n");
 }
 
+TEST_CASE("sweep table: where one unit leaves fewer than two figures, each row has its own") {
+  Sweep sweep = three_points();
+  sweep.rows[1].numbers->step_time_s = 0.0041;
+  sweep.rows[1].numbers->peak_memory_bytes = 5 << 20;
+  CHECK(sweep_columns(sweep_units(sweep)).front() == "step");
+  CHECK(sweep_cells(sweep.rows[0], sweep_units(sweep)).front() == "2.000 s");
+  CHECK(sweep_cells(sweep.rows[1], sweep_units(sweep)).front() == "4.100 ms");
+  CHECK(sweep_cells(sweep.rows[1], sweep_units(sweep)).at(5) == "5.0 MiB");
+  // 0.010 of 2.000 s has two figures, 0.009 one.
+  sweep.rows[1].numbers->step_time_s = 0.0100;
+  CHECK(sweep_columns(sweep_units(sweep)).front() == "step s");
+  sweep.rows[1].numbers->step_time_s = 0.0099;
+  CHECK(sweep_columns(sweep_units(sweep)).front() == "step");
+}
+
 TEST_CASE("sweep table: keys are as short as they can be told apart") {
   CHECK(short_keys({{"a.x", {}}, {"a.y", {}}}) == std::vector<std::string>{"x", "y"});
   CHECK(short_keys({{"c.inter.bw", {}}, {"c.intra.bw", {}}, {"t.m", {}}}) ==

@@ -140,5 +140,42 @@ TEST_CASE("docs/job.md has every key of a job's sections that --print-config pri
   CHECK(known > 40);
 }
 
+// Keys at the left margin.
+std::set<std::string> top_keys_of(const std::string& yaml) {
+  std::set<std::string> keys;
+  for (const std::string& line : lines_of(yaml))
+    if (!line.empty() && std::isalpha(static_cast<unsigned char>(line[0])))
+      keys.insert(line.substr(0, line.find(':')));
+  return keys;
+}
+
+TEST_CASE("docs/job.md has every key of a GPU's file, and those that Megatron-LM's names give a gpt") {
+  const std::string document = read(SIMRUN_SOURCE_DIR "/docs/job.md");
+  std::set<std::string> keys;
+  for (const auto& entry : std::filesystem::directory_iterator(SIMRUN_SOURCE_DIR "/configs/gpus"))
+    if (entry.path().extension() == ".yaml") keys.merge(top_keys_of(read(entry.path().string())));
+  const std::string layers = " --set model.swiglu=true --set model.ffn_hidden_size=1024";
+  for (const char* more : {"", " --set model.num_experts=4", " --set model.position_embedding_type=rope"})
+    keys.merge(keys_of(run_simrun(tiny + " --print-config" + layers + more).output, "model"));
+  for (const std::string& key : keys) {
+    CAPTURE(key);
+    CHECK(document.find("`" + key + "`") != std::string::npos);
+  }
+  CHECK(keys.size() > 20);
+}
+
+TEST_CASE("docs/command-line.md has every flag of --help") {
+  const std::string document = read(SIMRUN_SOURCE_DIR "/docs/command-line.md");
+  int flags = 0;
+  for (const std::string& line : lines_of(run_simrun("--help").output)) {
+    if (!line.starts_with("  -")) continue;
+    const std::string flag = line.substr(2, line.find_first_of(" ,:", 2) - 2);  // -q of -q,--quiet
+    CAPTURE(flag);
+    CHECK(document.find(flag) != std::string::npos);
+    ++flags;
+  }
+  CHECK(flags > 60);
+}
+
 }  // namespace
 }  // namespace simrun

@@ -34,13 +34,29 @@ MeshRanks mesh_ranks(const Parallelism& parallelism) {
   return mesh;
 }
 
+// Whose GPUs divide by the mesh.
+std::int64_t fewest_nodes(const Job& job, std::int64_t mesh) {
+  return std::max<std::int64_t>(mesh / std::gcd(mesh, job.cluster.gpus_per_node), 1);
+}
+
 // Numbers of nodes whose GPUs divide by the mesh; with servers, which take GPUs away, numbers of GPUs.
 std::string dividing_hint(const Job& job, std::int64_t mesh) {
   if (job.server_gpus() > 0) return nearest_multiples(job.world_size() - job.server_gpus(), mesh);
-  const std::int64_t step = mesh / std::gcd(mesh, job.cluster.gpus_per_node);
+  const std::int64_t step = fewest_nodes(job, mesh);
   const std::int64_t below = job.cluster.nodes / step * step;
   return below == 0 ? fmt::format("{} nodes do.", step)
                     : fmt::format("{} and {} nodes do.", below, below + step);
+}
+
+// The same of a cluster that is too small; data parallel then follows from the nodes, and must divide the
+// batch.
+std::string growing_hint(const Job& job, std::int64_t mesh) {
+  const std::string nodes = dividing_hint(job, mesh);
+  if (job.server_gpus() > 0 || job.training.micro_batch_size == 0) return nodes;
+  const std::int64_t step = fewest_nodes(job, mesh);
+  const std::int64_t sequences = step * job.cluster.gpus_per_node / mesh * job.training.micro_batch_size;
+  if (job.training.global_batch_size % sequences == 0) return nodes;
+  return fmt::format("{} nodes do, with a global_batch_size that divides by {}.", step, sequences);
 }
 
 // Data parallel = GPUs / (tp x cp x pp).
@@ -67,7 +83,7 @@ void derive_data_parallel(Reading& reading, Job& job) {
                   servers == 0 ? "" : fmt::format(" less {} servers", servers));
   if (mesh > world)
     return reading.problem("cluster.nodes", fmt::format("{} is smaller than the mesh: {}", cluster, shape),
-                           dividing_hint(job, mesh));
+                           growing_hint(job, mesh));
   if (world % mesh != 0)
     return reading.problem("cluster.nodes", fmt::format("{} do not divide by {}", cluster, shape),
                            dividing_hint(job, mesh));

@@ -119,15 +119,16 @@ TEST_CASE("parameters and tensors that no buffer can count are refused at their 
 
 TEST_CASE("what a hint says of a cluster that is too small is enough, and divides") {
   // tensor 4 x pipeline 2 = 8 on nodes of 3: 3 nodes have 9 GPUs, 8 nodes 24 = 3 x 8.
-  const auto hint = [](const std::string& gpus, const std::string& nodes) {
+  const auto hint = [](const std::string& gpus, const std::string& nodes, const std::string& batch = "48") {
     const std::vector<Diagnostic> problems =
         problems_of_text(small_job, {{"cluster", "{from: dgx_h100, nodes: " + nodes + ", nics_per_node: 1}"},
                                      {"cluster.gpus_per_node", gpus},
-                                     {"training.global_batch_size", "48"}});
+                                     {"training.global_batch_size", batch}});
     return problems.empty() ? "accepted" : problems.at(0).hint;
   };
   CHECK(hint("3", "1") == "8 nodes do.");
   CHECK(hint("3", "8") == "accepted");
+  CHECK(hint("3", "1", "16") == "8 nodes do, with a global_batch_size that divides by 3.");
   CHECK(hint("4", "1") == "2 nodes do.");
   CHECK(hint("4", "2") == "accepted");
 }

@@ -89,7 +89,9 @@ bool HybridLayers::is_symbol(std::size_t at) {
   const char symbol = pattern_[at];
   if (symbol == expert_symbol && !has_experts_)
     refused(at, fmt::format("'{}': layers of experts, and no num_experts", key_),
-            "num_experts: 8, or - for an MLP.");
+            is_list_                                 ? "n_routed_experts: 8, or mlp for an MLP."
+            : keys_.model.model_type == "nemotron_h" ? "n_routed_experts: 8, or - for an MLP."
+                                                     : "num_experts: 8, or - for an MLP.");
   else if (symbol != attention_symbol && symbol != mlp_symbol && symbol != expert_symbol &&
            symbol != mamba_symbol)
     refused(at, fmt::format("'{}': '{}' is no layer", key_, symbol), symbols);

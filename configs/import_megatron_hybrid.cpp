@@ -93,6 +93,7 @@ std::optional<std::int64_t> import_hybrid_stages(MegatronReader& flags, std::int
   if (!word) return std::nullopt;
   const HybridLayerPattern pattern = parse_hybrid_layer_pattern(word->text);
   if (!pattern.has_stages()) return std::nullopt;
+  if (!pattern.problem.empty()) return 1;  // which is told
   if (are_stages_said_twice(flags)) return 1;
   const auto count = static_cast<std::int64_t>(pattern.stage_layers.size());
   if (count % ranks != 0) {

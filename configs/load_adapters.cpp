@@ -40,7 +40,8 @@ bool has_word(const std::vector<std::string>& words, const char* word) {
 
 }  // namespace
 
-void read_lora(SectionReader& section, Reading& reading, Training& training) {
+void read_lora(SectionReader& section, Reading& reading, Job& job) {
+  Training& training = job.training;
   const ConfigNode* node = section.section("lora");
   if (node == nullptr) return;
   SectionReader keys(reading, node, section.path_of("lora"));
@@ -50,7 +51,9 @@ void read_lora(SectionReader& section, Reading& reading, Training& training) {
   lora.alpha =
       keys.real("alpha", limits::lora_alpha, static_cast<double>(std::max<std::int64_t>(lora.rank, 1)));
   lora.dropout = keys.real("dropout", limits::probability, 0);
-  lora.targets = keys.words("targets", lora_targets(), {"qkv", "attention_projection", "fc1", "fc2"});
+  std::vector<std::string> all{"attention_projection", "fc1", "fc2"};
+  if (!job.model.mla.on()) all.insert(all.begin(), "qkv");  // which latent attention has not
+  lora.targets = keys.words("targets", lora_targets(), std::move(all));
   keys.ignore({"base_dtype"});
   if (keys.has("base_dtype"))
     lora.nf4_base = keys.word("base_dtype", {{"nf4"}, {"int8", "fp4", "fp8"}}) == "nf4";

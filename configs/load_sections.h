@@ -24,7 +24,7 @@ void read_rank_order(SectionReader& section, Reading& reading, Parallelism& para
 // Of the training section: precision, and fp8's recipe.
 void read_precision(SectionReader& section, Reading& reading, Training& training);
 // Of the training section: low-rank adapters. Of the model section: what is frozen; after the family's keys.
-void read_lora(SectionReader& section, Reading& reading, Training& training);
+void read_lora(SectionReader& section, Reading& reading, Job& job);  // of a job whose model is read
 void read_frozen(SectionReader& section, Reading& reading, ModelConfig& model);
 // Of the recompute section: counts by virtual stage, and the limit of granularity `auto`.
 struct RecomputeKeys {

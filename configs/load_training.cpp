@@ -60,7 +60,7 @@ void read_training(const ConfigNode* node, Reading& reading, Job& job) {
   if (section.has("hidden_dropout"))
     training.hidden_dropout = section.real("hidden_dropout", limits::probability);
   section.ignore({"attention_dropout", "hidden_dropout"});
-  read_lora(section, reading, training);
+  read_lora(section, reading, job);
   read_documents(section, reading, training);
   section.finish();
 }

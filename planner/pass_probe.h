@@ -295,7 +295,10 @@ class PassProbe {
       double& elements = is_trained(buffer) ? of_experts ? part.expert_elements : part.dense_elements
                          : of_experts       ? part.frozen_expert_elements
                                             : part.frozen_elements;
-      elements += static_cast<double>(buffer.elements());
+      // Weights in NF4, of layers alone, count as many elements of the others as take their bytes.
+      elements += buffer.dtype == Dtype::fp4 ? static_cast<double>(buffer.stored_bytes()) /
+                                                   static_cast<double>(bytes_of(plan_.job.precision))
+                                             : static_cast<double>(buffer.elements());
     });
   }
 

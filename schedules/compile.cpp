@@ -101,8 +101,7 @@ void refuse_sharded_copies(const Job& job, const ChunkPlacement& placement, cons
   if (holders.size() < model.partition.tied_stages.size())
     throw std::invalid_argument(
         fmt::format("{} with {} would gather tied word embeddings for two stages of one rank; "
-                    "tie_word_embeddings: false, or "
-                    "zero_stage 0 or 1",
+                    "untied embeddings, or zero_stage 0 or 1",
                     stage, job.parallelism.pipeline_schedule));
 }
 

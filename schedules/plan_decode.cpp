@@ -279,7 +279,7 @@ Communication decode(const proto::Communication& in) {
 
 Instruction decode(const proto::Instruction& in) {
   Instruction instruction;
-  instruction.opcode = enum_of(in.opcode(), Opcode::pull, "opcode");
+  instruction.opcode = enum_of(in.opcode(), static_cast<Opcode>(opcode_count - 1), "opcode");
   instruction.function = enum_of(in.function(), static_cast<Function>(proto::Function_MAX), "function");
   instruction.phase = enum_of(in.phase(), Phase::optimizer, "phase");
   instruction.stream = narrow<std::uint8_t>(in.stream(), "stream");

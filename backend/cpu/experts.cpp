@@ -74,25 +74,26 @@ void combine_backward(const KernelCall& call) {
   const TokenPlaces places(gradient);
   const std::int64_t n = last_extent(gradient), topk = last_extent(call.inputs[2]);
   const Real* weights = reals<Real>(call.inputs[2]);
-  Real* of_rows = reals<Real>(call.outputs[0]);
-  Real* of_weights = reals<Real>(call.outputs[1]);
-  std::fill_n(of_weights, elements(call.outputs[1].part), Real{0});
-  const Real* x = reals<Real>(rows);
+  // A gradient that is not wanted has no output.
+  Real *of_rows = nullptr, *of_weights = nullptr;
+  for (const Argument& output : call.outputs) {
+    (output.rows != nullptr ? of_rows : of_weights) = reals<Real>(output);
+    if (output.rows == nullptr) std::fill_n(of_weights, elements(output.part), Real{0});
+  }
+  std::int64_t begin = 0;
   for (const ExpertRow& row : rows.rows->rows()) {
+    const Real* x = reals<Real>(rows) + begin;
     if (row.token == no_token) {
-      std::fill_n(of_rows, n, Real{0});
+      if (of_rows != nullptr) std::fill_n(of_rows + begin, n, Real{0});
     } else {
       const std::int64_t token = places(row.token), choice = token * topk + row.slot;
       const Real* g = reals<Real>(gradient) + token * n;
       Real product = 0;
-      for (std::int64_t i = 0; i < n; ++i) {
-        product += g[i] * x[i];
-        of_rows[i] = weights[choice] * g[i];
-      }
-      of_weights[choice] = product;
+      for (std::int64_t i = 0; i < n; ++i) product += g[i] * x[i];
+      if (of_weights != nullptr) of_weights[choice] = product;
+      for (std::int64_t i = 0; of_rows != nullptr && i < n; ++i) of_rows[begin + i] = weights[choice] * g[i];
     }
-    of_rows += n;
-    x += n;
+    begin += n;
   }
 }
 

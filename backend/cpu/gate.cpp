@@ -11,15 +11,18 @@ void run_sigmoid_gate(const KernelCall& call) {
   const bool forward = call.what.function == Function::sigmoid_gate;
   const Argument &x = call.inputs[forward ? 0 : 1], &gates = call.inputs[forward ? 1 : 2];
   const std::int64_t n = last_extent(x), rows = rows_of(x);
+  // A gradient that is not wanted has no output; the gates' is one number a row.
+  Real *of_x = nullptr, *of_gates = nullptr;
+  for (const Argument& output : call.outputs)
+    (elements(output.part) == rows * n ? of_x : of_gates) = reals<Real>(output);
   for (std::int64_t row = 0; row < rows; ++row) {
     const Real gate = 1 / (1 + std::exp(-reals<Real>(gates)[row]));
     const Real* from = reals<Real>(forward ? x : call.inputs[0]) + row * n;
-    Real* to = reals<Real>(call.outputs[0]) + row * n;
-    for (std::int64_t i = 0; i < n; ++i) to[i] = gate * from[i];
-    if (forward) continue;
+    for (std::int64_t i = 0; of_x != nullptr && i < n; ++i) of_x[row * n + i] = gate * from[i];
+    if (of_gates == nullptr) continue;
     Real product = 0;
     for (std::int64_t i = 0; i < n; ++i) product += from[i] * reals<Real>(x)[row * n + i];
-    reals<Real>(call.outputs[1])[row] = product * gate * (1 - gate);
+    of_gates[row] = product * gate * (1 - gate);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "backend/cpu/packed_parts.h"
+#include "backend/expert_rows.h"
 
 namespace simrun {
 namespace {
@@ -43,6 +44,8 @@ std::string map_refusal(const Plan& plan, const Instruction& what) {
     case Function::dispatch_masks_backward:
       return no_kernel("moe.token_dispatcher: einsum (alltoall with the same capacity_factor is run)");
     case Function::add:
+      if (what.dropout > 0 && has_expert_rows(plan, out))
+        return no_kernel("training.lora.dropout of experts");
       for (const Index input : what.inputs) {
         if (same_extents(plan.buffers[input], out)) continue;
         for (const BufferDim& dim : plan.buffers[input].dims)

@@ -207,12 +207,39 @@ TEST_CASE("adapters of experts, each expert's own, beside weights in NF4") {
              .optimizer = "{zero_stage: 1}",
              .training = training,
              .gpus = 4});
+  // Nothing before the first layer's experts is trained: their router has no gradient.
+  check_job({.model = experts,
+             .parallelism = "{expert_model_parallel_size: 2}",
+             .training = ", lora: {rank: 3, targets: [fc1, fc2]}",
+             .gpus = 2});
+  const std::string gated =
+      "model: {model_type: qwen2_moe, num_hidden_layers: 2, hidden_size: 24, "
+      "num_attention_heads: 4, num_key_value_heads: 2, intermediate_size: 40, "
+      "moe_intermediate_size: 10, shared_expert_intermediate_size: 12, num_experts: 4, "
+      "num_experts_per_tok: 2, vocab_size: 50}\n";
+  check_job({.model = gated.c_str(),
+             .parallelism = "{tensor_model_parallel_size: 2}",
+             .training = ", lora: {rank: 3, targets: [fc1]}",
+             .gpus = 2});
   check_job({.model = experts,
              .parallelism = "{expert_model_parallel_size: 2}",
              .optimizer = "{zero_stage: 3}",
              .training = training,
              .more = "moe: {capacity_factor: 2}\nrecompute: {granularity: full}\n",
              .gpus = 4});
+}
+
+TEST_CASE("dropout in front of experts' adapters is refused, as its numbers follow tokens") {
+  const std::string job =
+      "model: {model_type: qwen3_moe, num_hidden_layers: 1, hidden_size: 24, num_attention_heads: 4, "
+      "num_key_value_heads: 2, head_dim: 6, intermediate_size: 40, moe_intermediate_size: 10, num_experts: "
+      "4, "
+      "num_experts_per_tok: 2, vocab_size: 50}\n";
+  const std::vector<std::string> refused = execution_refusals(
+      compile(tiny_job({.model = job.c_str(), .training = ", lora: {rank: 3, dropout: 0.2}"})),
+      ExecutionDevice::cpu_f64);
+  REQUIRE(!refused.empty());
+  CHECK(refused.front().find("training.lora.dropout of experts") != std::string::npos);
 }
 
 TEST_CASE("adapters and what is frozen around them") {

@@ -44,6 +44,18 @@ TEST_CASE("adapters' targets are named as here, with the words of other framewor
   CHECK_THAT(refusal(with_lora("{targets: [qkv]}")), Catch::Contains("missing required key 'rank'"));
 }
 
+TEST_CASE("adapters stand beside all products by default, of latent attention beside its last") {
+  const auto targets = [](const std::string& model) {
+    return load("simrun: 1\nmodel: {from: " + model +
+                "}\ntraining: {seq_length: 512, micro_batch_size: 1, global_batch_size: 8, precision: bf16, "
+                "lora: {rank: 8}}\ncluster: {from: dgx_h100, nodes: 1}\n")
+        .training.lora->targets;
+  };
+  using Targets = std::vector<std::string>;
+  CHECK(targets("llama3-8b") == Targets{"qkv", "attention_projection", "fc1", "fc2"});
+  CHECK(targets("deepseek-v2-lite") == Targets{"attention_projection", "fc1", "fc2"});
+}
+
 TEST_CASE("what adapters stand beside may be kept in NF4, multiplied in a type of 16 bits or more") {
   const std::string base = with_lora("{rank: 8, base_dtype: nf4}");
   const LoadedJob loaded = load_job_text(base, "job.yaml", with_presets());

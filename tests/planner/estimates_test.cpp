@@ -107,6 +107,7 @@ TEST_CASE("weights that are cast to fp8 once a step are estimated with their cop
 TEST_CASE("adapters, frozen weights and encoders are estimated: steps and memory within 15 %", "[long]") {
   const std::vector<std::pair<std::string, std::vector<Override>>> jobs = {
       {"llama2-7b-lora-8xh100", {{"training.precision", "fp8"}, {"plan.fix.zero_stage", "3"}}},
+      {"llama2-7b-lora-8xh100", {{"training.lora", "{rank: 16, base_dtype: nf4}"}}},
       {"llama2-7b-lora-8xh100",
        {{"model.from", "qwen1.5-moe-a2.7b"}, {"training.lora.targets", "[qkv]"}, {"recompute", "{}"}}},
       {"llama3-8b-8xh100", {{"model.from", "bert-large"}, {"training.seq_length", "512"}}},

@@ -275,10 +275,11 @@ TEST_CASE("limits that contradict each other are named; a limit of memory is kep
 
 TEST_CASE("where no candidate can be compiled the first one says why") {
   const PlanSearchResult result =
-      found_by(base_of("tiny-moe-8ranks", {{"training.lora", "{rank: 4, targets: [fc1]}"}}));
+      found_by(base_of("tiny-moe-8ranks", {{"training.lora", "{rank: 4, targets: [mamba_in]}"}}));
   CHECK(result.best.empty());
   REQUIRE(result.rest.size() == 1);
-  CHECK(result.rest.front().evaluation.refusal.find("the model has no product 'fc1'") != std::string::npos);
+  CHECK(result.rest.front().evaluation.refusal.find("the model has no product 'mamba_in'") !=
+        std::string::npos);
 }
 
 TEST_CASE("a search that is told to stop keeps what it has") {

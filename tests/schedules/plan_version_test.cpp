@@ -12,9 +12,9 @@ namespace simrun {
 TEST_CASE("a newer format version is refused with both versions") {
   std::string bytes = serialize(two_stage_plan());
   bytes[8] = plan_format_version + 1;
-  CHECK(refusal(bytes) == "the plan file has format version 22; this simrun reads versions 1 to 21");
+  CHECK(refusal(bytes) == "the plan file has format version 23; this simrun reads versions 1 to 22");
   bytes[8] = 0;
-  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 21");
+  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 22");
 }
 
 TEST_CASE("a plan that a reader of version 1 would take for another is version 2") {
@@ -233,8 +233,10 @@ TEST_CASE("a plan with Mamba layers is version 21") {
   CHECK(serialize(plan)[8] < 21);
   plan.segments.front().instructions.front().opcode = Opcode::scan;
   CHECK(serialize(plan)[8] == 21);
+  CHECK(parse_plan(serialize(plan), "some.plan") == plan);
   plan.framework.kernels.scan_memory_efficiency = 0.65;
   CHECK(serialize(plan)[8] == 22);
+  CHECK(parse_plan(serialize(plan), "some.plan") == plan);
 }
 
 TEST_CASE("a plan with frozen weights in NF4 is version 22, one with NVFP4 is not") {
@@ -244,6 +246,7 @@ TEST_CASE("a plan with frozen weights in NF4 is version 22, one with NVFP4 is no
   CHECK(serialize(plan)[8] < 22);
   plan.buffers.front().scale_block = nf4_block;
   CHECK(serialize(plan)[8] == 22);
+  CHECK(parse_plan(serialize(plan), "some.plan") == plan);
 }
 
 TEST_CASE("exchanges that slow kernels are version 12, a rate for batched products 13, for norms 14") {

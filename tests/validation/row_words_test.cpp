@@ -203,9 +203,10 @@ TEST_CASE("row: what is loaded in bf16 is updated in bf16, but for autocast's lo
   CHECK(loaded.exp_avg_dtype == Dtype::bf16);
   CHECK(loaded.main_grads_dtype == Dtype::bf16);
   CHECK(optimizer("torch 2.7.1, bf16 autocast, fp32 parameters").main_params_dtype == Dtype::fp32);
-  const LoadedRow raw =
-      load_row(on_ranks({{Column::notes, "DDP in a raw PyTorch loop"}, {Column::zero_stage, "0"}}));
-  CHECK_FALSE(raw.job.optimizer.main_params_dtype);
+  const LoadedRow replicas = load_row(on_ranks({{Column::notes, "DDP"}, {Column::zero_stage, "0"}}));
+  CHECK(replicas.job.optimizer.overlap_grad_reduce);
+  CHECK(replicas.job.optimizer.bucket_size * bytes_of(replicas.job.optimizer.grad_reduce_dtype) ==
+        25 * 1024 * 1024);
   CHECK_FALSE(optimizer("torchtune full fine-tuning").main_params_dtype);
   const LoadedRow factored = with_notes("bf16, Adafactor, gradient checkpointing, attention sdpa");
   CHECK(factored.job.optimizer.name == UpdateRule::adafactor);

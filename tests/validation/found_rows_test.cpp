@@ -65,7 +65,8 @@ TEST_CASE("rows that were transcribed without a look at any rule are scored but 
   };
   for (const Claim& claim : {Claim{"blind_sources.csv", 130, 0.2, 1, "'mxfp4'"},
                              {"fresh_sources.csv", 159, 0.15, 1, "'mxfp4'"},
-                             {"recent_sources.csv", 147, 0.1, 9, "no cells with its dimensions"}}) {
+                             {"recent_sources.csv", 147, 0.1, 9, "no cells with its dimensions"},
+                             {"newest_sources.csv", 225, 0.12, 32, ""}}) {
     CAPTURE(claim.file);
     const std::vector<MeasuredRow> read = rows_of(claim.file);
     REQUIRE(read.size() == claim.rows);

@@ -29,21 +29,22 @@ RankOps rank_ops(const PipelineShape& shape, int rank, const std::vector<Virtual
   return ops;
 }
 
-std::string several_stages_rule(const PipelineShape& shape) {
+std::string several_stages_rule(const PipelineShape& shape, const char* schedule) {
   if (std::string broken = whole_sequences_rule(shape); !broken.empty()) return broken;
   if (shape.virtual_stages >= 2) return "";
-  return fmt::format("interleaved_1f1b needs at least 2 virtual stages per rank, not {} (1f1b runs 1)",
+  return fmt::format("{} needs at least 2 virtual stages per rank, not {} (1f1b runs 1)", schedule,
                      shape.virtual_stages);
 }
 
 std::string interleaved_rule(const PipelineShape& shape) {
-  const std::string broken = several_stages_rule(shape);
+  const std::string broken = several_stages_rule(shape, "interleaved_1f1b");
   return broken.empty() ? group_rule(shape) : broken;
 }
 
 std::string overlap_rule(const PipelineShape& shape) {
   const bool is_pipeline = shape.ranks > 1;
-  std::string broken = is_pipeline ? several_stages_rule(shape) : whole_sequences_rule(shape);
+  std::string broken = is_pipeline ? several_stages_rule(shape, "interleaved_1f1b_overlap")
+                                   : whole_sequences_rule(shape);
   if (broken.empty()) broken = group_rule(shape);
   return broken.empty() ? megatron_group_rule(shape) : broken;
 }

@@ -44,6 +44,9 @@ TEST_CASE("a refusal names the rule, the numbers and the nearest sizes that work
   CHECK(refusal("interleaved_1f1b", {.ranks = 4, .virtual_stages = 1, .microbatches = 8}) ==
         "interleaved_1f1b needs at least 2 virtual stages per rank, not 1 (1f1b runs 1); 2 virtual stages "
         "would do");
+  CHECK(refusal("interleaved_1f1b_overlap", {.ranks = 4, .virtual_stages = 1, .microbatches = 8}) ==
+        "interleaved_1f1b_overlap needs at least 2 virtual stages per rank, not 1 (1f1b runs 1); 2 virtual "
+        "stages would do");
   CHECK(refusal("zb_v", {.ranks = 4, .virtual_stages = 3, .microbatches = 8}) ==
         "a V has 2 virtual stages per rank, not 3; 2 virtual stages would do");
   CHECK(refusal("dualpipe", {.ranks = 4, .microbatches = 9}) ==

@@ -43,8 +43,8 @@ std::string interleaved_rule(const PipelineShape& shape) {
 
 std::string overlap_rule(const PipelineShape& shape) {
   const bool is_pipeline = shape.ranks > 1;
-  std::string broken = is_pipeline ? several_stages_rule(shape, "interleaved_1f1b_overlap")
-                                   : whole_sequences_rule(shape);
+  std::string broken =
+      is_pipeline ? several_stages_rule(shape, "interleaved_1f1b_overlap") : whole_sequences_rule(shape);
   if (broken.empty()) broken = group_rule(shape);
   return broken.empty() ? megatron_group_rule(shape) : broken;
 }

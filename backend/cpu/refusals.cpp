@@ -224,7 +224,7 @@ std::string cpu_refusal(const Plan& plan, const Instruction& what) {
   const bool joins_blocks = what.function == Function::flash || what.function == Function::sum_gradients;
   if (what.work_table >= 0 && !is_attention && !joins_blocks) return no_kernel("moe.load_imbalance");
   const auto is_fp8 = [&](Index buffer) { return plan.buffers[buffer].dtype == Dtype::fp8; };
-  // Of frozen weights in NF4 the numbers are those that were rounded to it.
+  // Frozen weights in NF4 are run with numbers of the device's type, not rounded.
   const auto is_fp4 = [&](Index buffer) {
     return plan.buffers[buffer].dtype == Dtype::fp4 && plan.buffers[buffer].scale_block != nf4_block;
   };

@@ -176,6 +176,12 @@ TEST_CASE("documents of two sequences that attend to each other are refused") {
         "'cross_attention' (attention) has no CPU kernel yet: training.documents with cross attention");
 }
 
+// Qwen3's, whose layers are all of experts.
+constexpr const char* tiny_experts =
+    "model: {model_type: qwen3_moe, num_hidden_layers: 2, hidden_size: 24, num_attention_heads: 4, "
+    "num_key_value_heads: 2, head_dim: 6, intermediate_size: 40, moe_intermediate_size: 10, num_experts: 4, "
+    "num_experts_per_tok: 2, vocab_size: 50}\n";
+
 TEST_CASE("adapters beside frozen weights in NF4, made whole for each product, in any split") {
   const std::string training = ", lora: {rank: 3, alpha: 5, base_dtype: nf4}";
   check_job({.model = tiny_llama,
@@ -191,24 +197,20 @@ TEST_CASE("adapters beside frozen weights in NF4, made whole for each product, i
                .parallelism = "{}",
                .optimizer = "{zero_stage: 3}",
                .training = training,
-               .more = recompute});
+               .more = recompute,
+               .gpus = 2});
 }
 
 TEST_CASE("adapters of experts, each expert's own, beside weights in NF4") {
-  const char* experts =
-      "model: {model_type: qwen3_moe, num_hidden_layers: 2, hidden_size: 24, num_attention_heads: 4, "
-      "num_key_value_heads: 2, head_dim: 6, intermediate_size: 40, moe_intermediate_size: 10, num_experts: "
-      "4, "
-      "num_experts_per_tok: 2, vocab_size: 50}\n";
   const std::string training = ", lora: {rank: 3, alpha: 5, base_dtype: nf4}";
-  check_job({.model = experts,
+  check_job({.model = tiny_experts,
              .parallelism = "{expert_model_parallel_size: 2, tensor_model_parallel_size: 2, "
                             "expert_tensor_parallel_size: 1, sequence_parallel: true}",
              .optimizer = "{zero_stage: 1}",
              .training = training,
              .gpus = 4});
   // Nothing before the first layer's experts is trained: their router has no gradient.
-  check_job({.model = experts,
+  check_job({.model = tiny_experts,
              .parallelism = "{expert_model_parallel_size: 2}",
              .training = ", lora: {rank: 3, targets: [fc1, fc2]}",
              .gpus = 2});
@@ -221,7 +223,7 @@ TEST_CASE("adapters of experts, each expert's own, beside weights in NF4") {
              .parallelism = "{tensor_model_parallel_size: 2}",
              .training = ", lora: {rank: 3, targets: [fc1]}",
              .gpus = 2});
-  check_job({.model = experts,
+  check_job({.model = tiny_experts,
              .parallelism = "{expert_model_parallel_size: 2}",
              .optimizer = "{zero_stage: 3}",
              .training = training,
@@ -230,13 +232,8 @@ TEST_CASE("adapters of experts, each expert's own, beside weights in NF4") {
 }
 
 TEST_CASE("dropout in front of experts' adapters is refused, as its numbers follow tokens") {
-  const std::string job =
-      "model: {model_type: qwen3_moe, num_hidden_layers: 1, hidden_size: 24, num_attention_heads: 4, "
-      "num_key_value_heads: 2, head_dim: 6, intermediate_size: 40, moe_intermediate_size: 10, num_experts: "
-      "4, "
-      "num_experts_per_tok: 2, vocab_size: 50}\n";
   const std::vector<std::string> refused = execution_refusals(
-      compile(tiny_job({.model = job.c_str(), .training = ", lora: {rank: 3, dropout: 0.2}"})),
+      compile(tiny_job({.model = tiny_experts, .training = ", lora: {rank: 3, dropout: 0.2}"})),
       ExecutionDevice::cpu_f64);
   REQUIRE(!refused.empty());
   CHECK(refused.front().find("training.lora.dropout of experts") != std::string::npos);

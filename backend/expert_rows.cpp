@@ -87,10 +87,14 @@ DimPart experts_of(const Plan& plan, const Buffer& buffer, const RankPlace& plac
   return part_of(plan, buffer, place, 0).front();
 }
 
-ExpertRows::ExpertRows(const DimPart& experts, std::vector<ExpertRow> rows,
-                       std::vector<std::uint8_t> copied_over)
-    : experts_(experts), rows_(std::move(rows)), copied_over_(std::move(copied_over)) {
-  std::sort(rows_.begin(), rows_.end(), comes_before);
+ExpertRows::ExpertRows(const DimPart& experts, std::vector<ExpertRow> choices,
+                       std::vector<std::uint8_t> copied_over, std::int64_t experts_of_row)
+    : experts_(experts),
+      experts_of_row_(experts_of_row),
+      choices_(std::move(choices)),
+      copied_over_(std::move(copied_over)) {
+  std::sort(choices_.begin(), choices_.end(), comes_before);
+  group_choices();
   std::size_t row = 0;
   for (std::int64_t expert = experts.first; expert < experts.first + experts.extent; ++expert) {
     begins_.push_back(static_cast<std::int64_t>(row));
@@ -99,10 +103,42 @@ ExpertRows::ExpertRows(const DimPart& experts, std::vector<ExpertRow> rows,
   begins_.push_back(static_cast<std::int64_t>(row));
 }
 
+void ExpertRows::group_choices() {
+  std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, std::int64_t> known;
+  row_of_choice_.reserve(choices_.size());
+  for (const ExpertRow& choice : choices_) {
+    const auto next = static_cast<std::int64_t>(rows_.size());
+    std::int64_t row = next;
+    if (experts_of_row_ > 1)
+      row = known.try_emplace({choice.expert / experts_of_row_, choice.token, choice.source}, next)
+                .first->second;
+    if (row == next) rows_.push_back(choice);
+    row_of_choice_.push_back(row);
+  }
+}
+
 bool has_expert_rows(const Plan& plan, const Buffer& buffer) {
   if (buffer.dims.size() < 2 || plan.dimension_names[buffer.dims[0].name] != "experts") return false;
   const std::string_view rows = plan.dimension_names[buffer.dims[1].name];
   return rows == "capacity" || rows == "node_rows" || rows == "gpu_rows";
+}
+
+std::int64_t experts_of_row(const Plan& plan, const Buffer& buffer, const RankPlace& place) {
+  if (plan.dimension_names[buffer.dims[1].name] == "capacity") return 1;
+  // Behind their exchange such rows are where their experts are.
+  std::int64_t fewest = experts_of(plan, buffer, place).whole;
+  for (const Buffer& other : plan.buffers)
+    if (other.dims.size() > 1 && other.dims[0].name == buffer.dims[0].name &&
+        other.dims[1].name == buffer.dims[1].name)
+      fewest = std::min(fewest, other.dims[0].extent);
+  return fewest;
+}
+
+SharedRows rows_as_in(const SharedRows& rows, const Plan& plan, const Buffer& buffer,
+                      const RankPlace& place) {
+  const std::int64_t of_row = experts_of_row(plan, buffer, place);
+  if (rows->experts_of_row() == of_row) return rows;
+  return std::make_shared<const ExpertRows>(rows->experts(), rows->choices(), rows->copied_over(), of_row);
 }
 
 ExpertRows dispatched_rows(const Dispatch& dispatch, std::int32_t microbatch) {
@@ -125,7 +161,8 @@ ExpertRows dispatched_rows(const Dispatch& dispatch, std::int32_t microbatch) {
       for (std::int32_t i = 0; i < capacity.empty_rows(e); ++i)
         rows.push_back({no_token, dispatch.place.local, e, i});
   const Buffer& indices = dispatch.plan.buffers[dispatch.what.inputs.at(1)];
-  return {experts, std::move(rows), axes_of_copies(dispatch.plan, indices, dispatch.place)};
+  return {experts, std::move(rows), axes_of_copies(dispatch.plan, indices, dispatch.place),
+          experts_of_row(dispatch.plan, out, dispatch.place)};
 }
 
 std::vector<std::int64_t> rows_of_part(const ExpertRows& rows, const Plan& plan, const Buffer& buffer,
@@ -151,18 +188,22 @@ std::vector<std::int64_t> rows_of_part(const ExpertRows& rows, const Plan& plan,
 
 ExpertRows part_of_rows(const ExpertRows& rows, const Plan& plan, const Buffer& buffer,
                         const RankPlace& place) {
+  std::vector<bool> has(rows.rows().size(), false);
+  for (const std::int64_t number : rows_of_part(rows, plan, buffer, place))
+    has[static_cast<std::size_t>(number)] = true;
   std::vector<ExpertRow> part;
   const RowAxes axes = row_axes(rows, plan, buffer, place);
   const Mesh& mesh = mesh_at(plan, place);
   const std::int64_t turn = place_along(mesh, axes.in_turn, place.local).index;
-  for (const std::int64_t number : rows_of_part(rows, plan, buffer, place)) {
-    part.push_back(rows.rows()[static_cast<std::size_t>(number)]);
+  for (std::size_t i = 0; i < rows.choices().size(); ++i) {
+    if (!has[static_cast<std::size_t>(rows.row_of_choice()[i])]) continue;
+    part.push_back(rows.choices()[i]);
     // From here on the row is the one's who had its copy, wherever this one is from.
     part.back().source = moved_along(mesh, axes.in_turn, part.back().source, turn);
   }
   std::vector<std::uint8_t> still_copied = rows.copied_over();
   std::erase_if(still_copied, [&](std::uint8_t axis) { return contains(axes.in_turn, axis); });
-  return {experts_of(plan, buffer, place), std::move(part), std::move(still_copied)};
+  return {experts_of(plan, buffer, place), std::move(part), std::move(still_copied), rows.experts_of_row()};
 }
 
 }  // namespace simrun

@@ -13,8 +13,8 @@
 // lists as it follows from parts of tensors otherwise (backend/tensor_part.h).
 namespace simrun {
 
-// One row: choice number `slot` of a token. Rows lie by expert, then token, then slot, whoever has them, so
-// that sums over them have one order.
+// Choice number `slot` of a token. Choices, and rows, lie by expert, then token, then slot, whoever has them,
+// so that sums over them have one order.
 struct ExpertRow {
   std::int64_t token = 0;   // place in the microbatch, batch x sequence + place in the sequence; or no_token
   std::int64_t source = 0;  // place in the device list of the rank that dispatched it
@@ -26,30 +26,45 @@ constexpr std::int64_t no_token = INT64_MAX;  // an empty row, which pads an exp
 // The experts that a buffer of rows has on a rank: its first dimension.
 DimPart experts_of(const Plan& plan, const Buffer& buffer, const RankPlace& place);
 
+// A row is a choice, or, of so many experts of one GPU or node, all choices of a token among them: that row
+// lies where the first of these would.
 class ExpertRows {
  public:
-  ExpertRows(const DimPart& experts, std::vector<ExpertRow> rows, std::vector<std::uint8_t> copied_over = {});
+  ExpertRows(const DimPart& experts, std::vector<ExpertRow> choices,
+             std::vector<std::uint8_t> copied_over = {}, std::int64_t experts_of_row = 1);
 
   const DimPart& experts() const { return experts_; }
   // Axes over which ranks have dispatched the same tokens, each for itself, so that all rows of a list have
   // one source: those of tensor parallelism without sequence parallelism, or over which tokens were gathered.
   // Where such an axis splits rows, the ranks share out each expert's in turn.
   const std::vector<std::uint8_t>& copied_over() const { return copied_over_; }
-  const std::vector<ExpertRow>& rows() const { return rows_; }
+  std::int64_t experts_of_row() const { return experts_of_row_; }
+  const std::vector<ExpertRow>& rows() const { return rows_; }  // the first choice of each
   std::int64_t size() const { return static_cast<std::int64_t>(rows_.size()); }
+  const std::vector<ExpertRow>& choices() const { return choices_; }
+  const std::vector<std::int64_t>& row_of_choice() const { return row_of_choice_; }
   // Rows of the rank's expert number `expert`, counted from its first: [begin(expert), begin(expert + 1)).
   std::int64_t begin(std::int64_t expert) const { return begins_[static_cast<std::size_t>(expert)]; }
 
  private:
+  void group_choices();
+
   DimPart experts_;
-  std::vector<ExpertRow> rows_;
-  std::vector<std::int64_t> begins_;
+  std::int64_t experts_of_row_;
+  std::vector<ExpertRow> choices_, rows_;
+  std::vector<std::int64_t> row_of_choice_, begins_;
   std::vector<std::uint8_t> copied_over_;
 };
 using SharedRows = std::shared_ptr<const ExpertRows>;
 
 // A buffer [experts, capacity, ...] whose rows routing decides.
 bool has_expert_rows(const Plan& plan, const Buffer& buffer);
+
+// How many experts' choices of a token are one row of a buffer: those of a node, of a GPU, or each its own.
+std::int64_t experts_of_row(const Plan& plan, const Buffer& buffer, const RankPlace& place);
+
+// The same choices as rows of another buffer.
+SharedRows rows_as_in(const SharedRows& rows, const Plan& plan, const Buffer& buffer, const RankPlace& place);
 
 // The rows that a dispatch makes of tokens: one for each choice whose expert the rank's part of the output
 // has. With constants = {parts of the sequence, zigzag ranks} (backend/sequence_parts.h) an expert takes no

@@ -209,6 +209,9 @@
 //                choices by token take them, further ones are dropped, rows left over are zero
 //                combine: in0 = rows, in1, in2 = out0, out1 of ROUTE: out0 = each token's rows that the rank
 //                has, x their weights, summed in the order of its choices
+//                Between [experts, node_rows, ..], where a token's choices of one node are one row, gpu_rows
+//                and capacity: dispatch repeats rows, combine sums them, x in1 [experts, gpu_rows, topk] if it
+//                is there; combine of rows of nodes or GPUs with in1 = out1 of ROUTE sums without weights
 // SCATTER        dispatch: in = gradient of the rows, in1; out0 = each token's rows summed, in that order
 //                combine: in = gradient of the tokens, in0..; out0 = gradient of the rows, zero for empty
 //                ones, out1 = of the weights, zero where the rank has no row

@@ -235,7 +235,7 @@ SharedRows RankRun::rows_of_output(const Place& at, const Instruction& what,
   }
   const auto with_rows =
       std::find_if(inputs.begin(), inputs.end(), [](const Argument& input) { return input.rows != nullptr; });
-  return with_rows == inputs.end() ? nullptr : with_rows->rows;
+  return with_rows == inputs.end() ? nullptr : rows_as_in(with_rows->rows, plan_, buffer, place_);
 }
 
 void RankRun::begin_clock() {

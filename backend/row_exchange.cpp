@@ -17,10 +17,10 @@ namespace {
 
 constexpr std::int64_t no_rows_known = -1;
 
-// The rows, and behind them the axes over which they are copies.
+// The choices that are rows, and behind them the axes over which they are copies.
 std::vector<std::byte> bytes_of_rows(const ExpertRows& rows) {
-  std::vector<std::byte> bytes(rows.rows().size() * sizeof(ExpertRow));
-  if (!bytes.empty()) std::memcpy(bytes.data(), rows.rows().data(), bytes.size());
+  std::vector<std::byte> bytes(rows.choices().size() * sizeof(ExpertRow));
+  if (!bytes.empty()) std::memcpy(bytes.data(), rows.choices().data(), bytes.size());
   for (const std::uint8_t axis : rows.copied_over()) bytes.push_back(std::byte{axis});
   return bytes;
 }
@@ -60,7 +60,7 @@ SharedRows RankExchange::rows_behind(const RowsCall& call) {
   // Summands have the same rows on every rank.
   if (call.what.opcode == Opcode::copy || call.what.opcode == Opcode::reduce_scatter)
     return std::make_shared<const ExpertRows>(std::move(own));
-  std::vector<ExpertRow> arriving = own.rows();
+  std::vector<ExpertRow> arriving = own.choices();
   std::vector<RankPlace> members =
       members_of(plan_, plan_.communications[call.what.communication].group, place_);
   // Others have other columns of rows that one with the same columns has as well.
@@ -72,18 +72,19 @@ SharedRows RankExchange::rows_behind(const RowsCall& call) {
   for (const RankPlace& member : members) {
     if (member.rank == place_.rank) continue;
     const ExpertRows sent = part_of_rows(rows, plan_, call.output, member);
-    transport_.send(member.rank, tag, {sent.size(), bytes_of_rows(sent)});
+    transport_.send(member.rank, tag, {std::ssize(sent.choices()), bytes_of_rows(sent)});
   }
   for (const RankPlace& member : members)
     if (member.rank != place_.rank) append_rows(transport_.receive(member.rank, tag, call.of), arriving);
-  return std::make_shared<const ExpertRows>(own.experts(), std::move(arriving), own.copied_over());
+  return std::make_shared<const ExpertRows>(own.experts(), std::move(arriving), own.copied_over(),
+                                            own.experts_of_row());
 }
 
 void RankExchange::announce_rows(const Call& call, std::int64_t to) {
   for (const Argument& input : call.inputs) {
     if (!has_expert_rows(plan_, *input.buffer)) continue;
     Message rows{no_rows_known, {}};
-    if (input.rows != nullptr) rows = {input.rows->size(), bytes_of_rows(*input.rows)};
+    if (input.rows != nullptr) rows = {std::ssize(input.rows->choices()), bytes_of_rows(*input.rows)};
     transport_.send(to, tag_of(plan_, call.what, call.microbatch), std::move(rows));
   }
 }
@@ -96,7 +97,7 @@ SharedRows RankExchange::rows_announced(const Instruction& what, const Buffer& o
   std::vector<ExpertRow> rows;
   append_rows(message, rows);
   return std::make_shared<const ExpertRows>(experts_of(plan_, output, place_), std::move(rows),
-                                            copied_axes(message));
+                                            copied_axes(message), experts_of_row(plan_, output, place_));
 }
 
 // all_gather, all_to_all, reduce_scatter.

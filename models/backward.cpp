@@ -38,6 +38,11 @@ std::vector<BackwardStep> gather_steps(const Graph& graph, const Operator& op) {
     if (op.inputs.size() > 2) scatter.reads.push_back(input(2));
     return {scatter};
   }
+  if (op.function == Function::combine && op.inputs.size() == 2) {
+    if (graph.tensors[op.inputs[1]].kind != TensorKind::index)  // weighted sums of experts' rows of a GPU
+      return {{Opcode::scatter, Function::combine, false, false, {gradient, input(0), input(1)}, {0, 1}}};
+    return {{Opcode::gather, Function::dispatch, false, false, {gradient, input(1)}, {0}}};
+  }
   if (op.function == Function::combine)
     return {
         {Opcode::scatter, Function::combine, false, false, {gradient, input(0), input(1), input(2)}, {0, 1}}};

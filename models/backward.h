@@ -33,7 +33,8 @@ struct BackwardStep {
 //   map                     I: elementwise     W: bias gradients
 //   gather                  W: scatter of the row gradients
 //   copy                    I: copied back
-//   dispatch, combine       I: scatter of the row gradients; combine's probabilities in the same kernel
+//   dispatch, combine       I: scatter of the row gradients; combine's probabilities in the same kernel; of
+//                           a combine that only sums, its tokens' gradients are dispatched
 //   route                   I: logits, from their values and the chosen indices
 //   conv                    I: dx from dy, w   W: dw from x, dy; bias gradients
 //   pool                    I: dx, a maximum's from the index that it kept

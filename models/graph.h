@@ -40,6 +40,8 @@ struct Tensor {
   // No gradient of it is wanted: a parameter that is not trained, or a value before which nothing is trained.
   bool frozen = false;
   std::int32_t scale_block = 0;  // elements of a parameter that share a scale (models/quantized_base.h)
+  // Of the same rows as this tensor, beside which ranks exchange it, as they do the gradients of both.
+  std::optional<TensorId> travels_with = {};
 };
 
 // A dimension of an operator that holds the tokens of others, in another order: where the operator's rank has
@@ -75,6 +77,9 @@ struct Regroup {
 //                  out0 = [experts, capacity, hidden]
 //                  combine: in0 = [experts, capacity, hidden], in1 = probabilities, in2 = expert indices;
 //                  out0 = each token's rows, summed with its probabilities
+//                  Between rows of a node, a GPU and an expert: dispatch in0 = the former, out0 = the latter;
+//                  combine in0 = the latter, in1 = probabilities by row, if there, out0 = sums of the former;
+//                  combine in0 = rows of nodes or GPUs, in1 = expert indices: out0 = each token's summed
 //   route          in0 = logits [.., expert_scores], in1 = a bias that only chooses; out0 = probabilities,
 //                  out1 = indices of the chosen experts [.., topk]
 //   map            `select`: the first position of in0's second dimension, or all behind it where the output

@@ -29,6 +29,9 @@ class GraphBuilder {
     return tensor(name, std::move(dims), precision_, TensorKind::parameter);
   }
 
+  // Ranks exchange a tensor beside one of the same rows.
+  void exchange_beside(TensorId tensor, TensorId rows) { graph_.tensors[tensor].travels_with = rows; }
+
   // In the layer at hand, reading all its inputs forward. The reference is good until the next call.
   Operator& add(const std::string& name, Opcode opcode, Function function, std::vector<TensorId> inputs,
                 std::vector<TensorId> outputs);

@@ -125,7 +125,7 @@ TensorId MoeLayer::from_latent(TensorId sum) {
   return z;
 }
 
-TensorId MoeLayer::routed(TensorId y, const Routing& routing) {
+TensorId MoeLayer::routed(TensorId y, Routing& routing) {
   const std::vector<DimensionId> rows{moe_.experts, moe_.capacity};
   const TensorId dispatched = dispatch(y, routing);
 
@@ -170,33 +170,53 @@ void MoeLayer::describe(Operator& op, const Regroup& regroup) const {
   if (!moe_.gathers_tokens && regroup.from.size() > 1) op.whole_dims = {moe_.experts};
 }
 
-TensorId MoeLayer::dispatch(TensorId y, const Routing& routing) {
+void MoeLayer::add_dispatch(const std::string& name, std::vector<TensorId> inputs, TensorId out,
+                            const Regroup& regroup) {
+  Operator& op = graph_.add(name, Opcode::gather, Function::dispatch, std::move(inputs), {out});
+  describe(op, regroup);
+  op.sums_later = regroup.from.size() == 1 || moe_.gathers_tokens;
+  if (moe_.has_capacity) op.constants = moe_.scope;
+}
+
+TensorId MoeLayer::dispatch(TensorId y, Routing& routing) {
+  const std::vector<Hop> hops = this->hops();
   std::vector<DimensionId> from{dims_.batch, dims_.sequence};
-  std::vector<TensorId> inputs{y, routing.indices};
-  if (routing.dispatch_mask) inputs.push_back(*routing.dispatch_mask);
-  for (const Hop& hop : hops()) {
-    const TensorId out = graph_.activation(hop.dispatch, {moe_.experts, hop.rows, row_});
-    const bool first = from.size() > 1;
-    Operator& op = graph_.add(hop.dispatch, Opcode::gather, Function::dispatch, std::move(inputs), {out});
-    describe(op, {from, hop.rows});
-    op.sums_later = !first || moe_.gathers_tokens;
-    if (moe_.has_capacity) op.constants = moe_.scope;
+  std::vector<TensorId> by{routing.indices};  // only in front of the first hop
+  if (routing.dispatch_mask) by.push_back(*routing.dispatch_mask);
+  TensorId rows = y, probabilities = routing.probabilities;
+  for (const Hop& hop : hops) {
+    const auto add = [&](const std::string& name, TensorId of, TensorId out) {
+      std::vector<TensorId> inputs{of};
+      inputs.insert(inputs.end(), by.begin(), by.end());
+      add_dispatch(name, std::move(inputs), out, {from, hop.rows});
+      return out;
+    };
+    rows = add(hop.dispatch, rows, graph_.activation(hop.dispatch, {moe_.experts, hop.rows, row_}));
+    if (hop.rows != moe_.capacity) {
+      const std::string name = std::string(hop.dispatch) + "_probabilities";
+      const TensorId out = graph_.tensor(name, {moe_.experts, hop.rows, moe_.topk}, Dtype::fp32,
+                                         TensorKind::activation);
+      graph_.exchange_beside(out, rows);
+      probabilities = add(name, probabilities, out);
+      routing.row_probabilities = probabilities;
+    }
     from = {hop.rows};
-    inputs = {out};
+    by.clear();
   }
-  return inputs.front();
+  return rows;
 }
 
 TensorId MoeLayer::combine(TensorId expert_out, const Routing& routing) {
   const std::vector<Hop> hops = this->hops();
   TensorId rows = expert_out;
   for (std::size_t h = hops.size(); h-- > 0;) {
-    const bool last = h == 0;
+    const bool first = h + 1 == hops.size(), last = h == 0;
     const TensorId out = last ? graph_.activation(hops[h].combine, {dims_.batch, dims_.sequence, row_})
                               : graph_.activation(hops[h].combine, {moe_.experts, hops[h - 1].rows, row_});
     std::vector<TensorId> inputs{rows};
-    if (last)
-      inputs.insert(inputs.end(), {routing.combine_mask.value_or(routing.probabilities), routing.indices});
+    if (first && !last) inputs.push_back(*routing.row_probabilities);
+    if (first && last) inputs.push_back(routing.combine_mask.value_or(routing.probabilities));
+    if (last) inputs.push_back(routing.indices);
     Operator& op = graph_.add(hops[h].combine, Opcode::gather, Function::combine, std::move(inputs), {out});
     describe(op, {last ? std::vector<DimensionId>{dims_.batch, dims_.sequence}
                        : std::vector<DimensionId>{hops[h - 1].rows},

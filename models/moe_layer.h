@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "configs/job.h"
 #include "models/decoder_dimensions.h"
@@ -22,9 +23,9 @@ MoeDimensions moe_dimensions(const Job& job, GraphBuilder& graph);
 //   dispatch          rows by node [experts, node_rows, hidden]
 //   dispatch_in_node  rows by GPU [experts, gpu_rows, hidden]
 //   permute           rows by expert [experts, capacity, hidden]
-//   unpermute, combine_in_node, combine  sums of a token's rows of a GPU, of a node, of all nodes
-// Indices and probabilities of a token travel behind its row and are not counted: 8 topk bytes beside
-// 2 hidden.
+//   unpermute, combine_in_node, combine  sums of a token's rows of a GPU, weighted, of a node, of all nodes
+//   dispatch_probabilities, dispatch_in_node_probabilities  of a token, beside its row [.., topk]
+// Its indices travel with them and are not counted: 4 topk bytes beside 2 hidden.
 // With the dispatcher einsum dispatch and combine are products with masks (GShard, arXiv 2006.16668, appendix
 // A), which route's choices make:
 //   dispatch_masks    combine_mask and dispatch_mask [batch, sequence, mask_places]
@@ -48,12 +49,13 @@ class MoeLayer {
   struct Routing {
     TensorId probabilities, indices;
     std::optional<TensorId> combine_mask = {}, dispatch_mask = {};
+    std::optional<TensorId> row_probabilities = {};  // behind the last exchange, if a token has rows there
   };
   Routing route(TensorId y);
   void add_masks(Routing& routing);
   TensorId to_latent(TensorId y);
   TensorId from_latent(TensorId sum);
-  TensorId routed(TensorId y, const Routing& routing);
+  TensorId routed(TensorId y, Routing& routing);
   // One exchange to the experts and back: the operators before and behind it, and what it exchanges.
   struct Hop {
     const char* dispatch;
@@ -62,7 +64,9 @@ class MoeLayer {
   };
   std::vector<Hop> hops() const;
   void describe(Operator& op, const Regroup& regroup) const;
-  TensorId dispatch(TensorId y, const Routing& routing);
+  void add_dispatch(const std::string& name, std::vector<TensorId> inputs, TensorId out,
+                    const Regroup& regroup);
+  TensorId dispatch(TensorId y, Routing& routing);
   TensorId combine(TensorId expert_out, const Routing& routing);
   TensorId shared(TensorId y);
   TensorId gated(TensorId y, TensorId shared);

@@ -17,6 +17,20 @@ std::uint8_t stream_of(const ChunkContext& context, TensorId tensor, const Conve
 
 }  // namespace
 
+CodeStep operator_step(const Operator& op) {
+  CodeStep step;
+  step.opcode = op.opcode;
+  step.function = op.function;
+  step.layer = op.layer;
+  step.dropout = op.dropout;
+  step.causal = op.causal;
+  step.soft_cap = op.opcode == Opcode::attention && op.soft_cap > 0;
+  step.alibi = op.alibi;
+  step.constants = op.constants;
+  step.label = op.name;
+  return step;
+}
+
 CodeStep conversion_step(const ChunkContext& context, ChunkCode& code, ValueId value,
                          const Conversion& conversion, const ConvertedAs& as) {
   const std::string& tensor = context.graph.tensors[code.values[value].tensor].name;

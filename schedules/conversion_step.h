@@ -14,6 +14,9 @@ struct ConvertedAs {
   bool of_all_tokens = false;  // to or from an operator that gathers them: traffic of experts
 };
 
+// A step of an operator, forward, without its operands.
+CodeStep operator_step(const Operator& op);
+
 // Adds the value that a conversion makes of another, and returns the step that does: forward, of no layer and
 // no region. The stream is that of the axes, or of the experts where the tensor holds their rows.
 CodeStep conversion_step(const ChunkContext& context, ChunkCode& code, ValueId value,

@@ -72,7 +72,7 @@ const DimensionSplit* Layout::split_of(DimensionId dim) const {
 // Rows between the exchange over nodes and that inside a node.
 static void add_dispatch_rules(std::vector<LayoutRule>& rules) {
   std::vector<LayoutRule> in_node;
-  for (const char* scope : {"dispatch_in_node", "combine_in_node"}) {
+  for (const char* scope : {"dispatch_in_node", "dispatch_in_node_probabilities", "combine_in_node"}) {
     in_node.push_back({scope, "experts", {"ep_outer"}, /*decides=*/true});
     in_node.push_back({scope, "node_rows", {"edp", "etp", "ep_inner"}, /*decides=*/true});
   }

@@ -10,6 +10,7 @@
 #include "schedules/context_parallel.h"
 #include "schedules/conversion_step.h"
 #include "schedules/fp8_linears.h"
+#include "schedules/joint_exchange.h"
 #include "schedules/late_sums.h"
 #include "schedules/ring_attention.h"
 
@@ -101,7 +102,10 @@ class BackwardLowering {
 
   void contribute(TensorId tensor, ValueId value, std::int32_t layer) {
     contributions_[tensor].push_back(value);
-    if (contributions_[tensor].size() == expected_[tensor]) complete(tensor, layer);
+    if (contributions_[tensor].size() != expected_[tensor]) return;
+    if (waiting_.waits(tensor, gradients_, expected_)) return;
+    complete(tensor, layer);
+    for (const TensorId beside : waiting_.released(tensor)) complete(beside, layer);
   }
 
   // Summands in one layout are added before they are communicated.
@@ -151,6 +155,7 @@ class BackwardLowering {
       step.layer = layer;
       value = step.outputs.front();
       code_.backward.push_back(std::move(step));
+      join_exchange(context_, code_, code_.backward);
     }
     return value;
   }
@@ -268,17 +273,10 @@ class BackwardLowering {
     const Operator& op = graph().operators[o];
     for (std::size_t r = 0; r < reads.size(); ++r)
       if (reads[r] == no_index) reads[r] = own_gradients_[step.reads[r].index];
-    CodeStep code;
+    CodeStep code = operator_step(op);
     code.opcode = step.opcode;
     code.function = step.function;
     code.phase = step.weight ? Phase::backward_weight : Phase::backward_input;
-    code.layer = op.layer;
-    code.dropout = op.dropout;
-    code.causal = op.causal;
-    code.soft_cap = op.opcode == Opcode::attention && op.soft_cap > 0;
-    code.alibi = op.alibi;
-    code.constants = op.constants;
-    code.label = op.name;
     code.inputs = reads;
     for (const std::uint8_t i : step.gradients_of)
       code.outputs.push_back(step.alias ? reads.front() : gradient_output(o, i));
@@ -385,6 +383,7 @@ class BackwardLowering {
   std::map<ValueId, ValueId> recomputed_, gathered_;
   Fp8Casts casts_;
   LateSums late_{context_};
+  WaitingGradients waiting_{context_.graph};
   std::map<TensorId, std::vector<ValueId>> rows_;     // in fp8, of the forward pass
   std::map<TensorId, QuantisedValue> fp8_gradients_;  // of outputs, as they were first cast
   std::map<ValueId, ValueId> fp8_inputs_;  // by rows of the forward pass: for the weight's gradient

@@ -10,6 +10,7 @@
 #include "schedules/context_parallel.h"
 #include "schedules/conversion_step.h"
 #include "schedules/fp8_linears.h"
+#include "schedules/joint_exchange.h"
 #include "schedules/late_sums.h"
 #include "schedules/ring_attention.h"
 
@@ -58,7 +59,7 @@ class ForwardLowering {
     const Layout& layout = context_.layouts[o];
     const std::int32_t region = context_.regions.region_of[o];
     const bool in_fp8 = context_.fp8 != nullptr && context_.fp8->is_linear[o];
-    CodeStep step;
+    CodeStep step = operator_step(op);
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
       const Layout wanted = input_layout(graph(), op, layout, i);
       ValueId value =
@@ -83,16 +84,7 @@ class ForwardLowering {
       if (op.gathers_tokens) sums_of_tokens_.insert(op.outputs[i]);
       step.outputs.push_back(value);
     }
-    step.opcode = op.opcode;
-    step.function = op.function;
-    step.layer = op.layer;
-    step.dropout = op.dropout;
-    step.causal = op.causal;
-    step.soft_cap = op.opcode == Opcode::attention && op.soft_cap > 0;
-    step.alibi = op.alibi;
     step.region = region;
-    step.constants = op.constants;
-    step.label = op.name;
     if (op.opcode == Opcode::attention) context_.context_parallel.describe(step, graph());
     if (op.opcode == Opcode::attention && context_.context_parallel.is_ring())
       return add_ring_forward(context_, code_, step);
@@ -148,6 +140,7 @@ class ForwardLowering {
     const ValueId result = step.outputs.front();
     code_.values[result].region = step.region;
     code_.forward.push_back(std::move(step));
+    join_exchange(context_, code_, code_.forward);
     return result;
   }
 

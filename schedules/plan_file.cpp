@@ -200,6 +200,15 @@ bool is_new_in_version_22(const Plan& plan) {
          });
 }
 
+// Rows of nodes and GPUs whose sums are weighted where the experts are.
+bool is_new_in_version_23(const Plan& plan) {
+  return std::ranges::any_of(plan.segments, [](const Segment& segment) {
+    return std::ranges::any_of(segment.instructions, [](const Instruction& what) {
+      return what.opcode == Opcode::gather && what.function == Function::combine && what.inputs.size() == 2;
+    });
+  });
+}
+
 // Readers of version 1 would take the cluster for a non-blocking one with a NIC per GPU; those of version 2
 // know no overlapped passes and would take a sliding window for full attention; those of versions 3
 // to 6 would misread what is_new_in_version_4() to _7() name, those of version 7 would price another
@@ -210,8 +219,10 @@ bool is_new_in_version_22(const Plan& plan) {
 // version 15 hold masks on every stage, add biases and copy shards for nothing, or slow every GPU, those of
 // version 16 have fp8 at its peak's share, those of version 17 tensor-parallel ranks send parts, those of
 // version 18 hold all logits at once and route for nothing, those of version 19 begin steps at once, those of
-// version 20 know no scan, and those of version 21 scan too fast or take a scale of NF4 for four bytes.
+// version 20 know no scan, those of version 21 scan too fast or take a scale of NF4 for four bytes, and those
+// of version 22 would take what weights a GPU's rows for what says where tokens' rows are.
 std::uint64_t version_needed(const Plan& plan) {
+  if (is_new_in_version_23(plan)) return 23;
   if (is_new_in_version_22(plan)) return 22;
   if (is_new_in_version_21(plan)) return 21;
   if (is_new_in_version_20(plan)) return 20;

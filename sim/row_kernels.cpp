@@ -93,7 +93,7 @@ std::vector<RowKernel> permute_kernels(const Plan& plan, const Instruction& inst
   const bool writes_rows = is_dispatch == forward;
   const Buffer &rows = routed_rows(plan, instruction),
                &tokens = plan.buffers[writes_rows ? instruction.inputs.front() : instruction.outputs.front()];
-  if (rows.dims.size() < 2) return {};
+  if (rows.dims.size() < 2 || has_dimension(plan, tokens, "experts")) return {};
   const auto r = static_cast<double>(rows.stored_bytes()), t = static_cast<double>(tokens.stored_bytes());
   std::vector<RowKernel> kernels;
   const bool is_of_all_experts = rows.split.empty() || rows.split.front().empty();

@@ -68,6 +68,56 @@ void sum_rows(const Argument& rows, const Real* weights, std::int64_t topk, cons
   }
 }
 
+// Rows of a node, of a GPU and of experts are the same choices in the same order. From the former to the latter
+// a row is repeated; back, those made of one are summed, each of one choice times its weight, [row, slot], if
+// there are any.
+template <class Real>
+void repeat_rows(const Argument& from, const Argument& to) {
+  const std::int64_t n = last_extent(to);
+  for (std::size_t i = 0; i < from.rows->choices().size(); ++i)
+    std::copy_n(reals<Real>(from) + from.rows->row_of_choice()[i] * n, n,
+                reals<Real>(to) + to.rows->row_of_choice()[i] * n);
+}
+
+template <class Real>
+void sum_repeated(const Argument& from, const Argument* weights, const Argument& to) {
+  const std::int64_t n = last_extent(to);
+  std::fill_n(reals<Real>(to), to.rows->size() * n, Real{0});
+  std::vector<bool> added(static_cast<std::size_t>(from.rows->size()), false);
+  for (std::size_t i = 0; i < from.rows->choices().size(); ++i) {
+    const std::int64_t row = from.rows->row_of_choice()[i], of = to.rows->row_of_choice()[i];
+    if (added[static_cast<std::size_t>(row)]) continue;
+    added[static_cast<std::size_t>(row)] = true;
+    const Real weight = weights == nullptr ? 1
+                                           : reals<Real>(*weights)[of * last_extent(*weights) +
+                                                                   from.rows->choices()[i].slot];
+    const Real* x = reals<Real>(from) + row * n;
+    Real* sum = reals<Real>(to) + of * n;
+    for (std::int64_t j = 0; j < n; ++j) sum[j] += weight * x[j];
+  }
+}
+
+// in = gradient of the sums, rows, weights by row; a gradient that is not wanted has no output.
+template <class Real>
+void sum_repeated_backward(const KernelCall& call) {
+  const Argument &gradient = call.inputs[0], &rows = call.inputs[1], &weights = call.inputs[2];
+  const std::int64_t n = last_extent(rows), slots = last_extent(weights);
+  Real *of_rows = nullptr, *of_weights = nullptr;
+  for (const Argument& output : call.outputs)
+    (position_of(call, output, "capacity") == 1 ? of_rows : of_weights) = reals<Real>(output);
+  if (of_weights != nullptr) std::fill_n(of_weights, gradient.rows->size() * slots, Real{0});
+  for (std::size_t i = 0; i < rows.rows->choices().size(); ++i) {
+    const std::int64_t row = rows.rows->row_of_choice()[i], of = gradient.rows->row_of_choice()[i];
+    const std::int64_t choice = of * slots + rows.rows->choices()[i].slot;
+    const Real *x = reals<Real>(rows) + row * n, *g = reals<Real>(gradient) + of * n;
+    Real product = 0;
+    for (std::int64_t j = 0; j < n; ++j) product += g[j] * x[j];
+    if (of_weights != nullptr) of_weights[choice] = product;
+    for (std::int64_t j = 0; of_rows != nullptr && j < n; ++j)
+      of_rows[row * n + j] = reals<Real>(weights)[choice] * g[j];
+  }
+}
+
 template <class Real>
 void combine_backward(const KernelCall& call) {
   const Argument &gradient = call.inputs[0], &rows = call.inputs[1];
@@ -129,11 +179,19 @@ bool has_rows(const KernelCall& call) {
 template <class Real>
 void run_token_rows(const KernelCall& call) {
   const bool forward = call.what.opcode == Opcode::gather;
+  const Argument &in = call.inputs[0], &out = call.outputs[0];
+  if (in.rows != nullptr && out.rows != nullptr) {
+    if (!forward && call.inputs.size() > 1) return sum_repeated_backward<Real>(call);
+    const Argument* weights = call.inputs.size() > 1 ? &call.inputs[1] : nullptr;
+    return forward == (call.what.function == Function::dispatch) ? repeat_rows<Real>(in, out)
+                                                                 : sum_repeated<Real>(in, weights, out);
+  }
   if (call.what.function == Function::dispatch)
     return forward ? dispatch<Real>(call)
                    : sum_rows<Real>(call.inputs[0], nullptr, last_extent(call.inputs[1]), call.outputs[0]);
   if (!forward) return combine_backward<Real>(call);
-  sum_rows<Real>(call.inputs[0], reals<Real>(call.inputs[1]), last_extent(call.inputs[1]), call.outputs[0]);
+  const bool weighs = call.inputs.size() > 2;  // else they were where a GPU summed its experts' rows
+  sum_rows<Real>(in, weighs ? reals<Real>(call.inputs[1]) : nullptr, last_extent(call.inputs[1]), out);
 }
 
 template <class Real>

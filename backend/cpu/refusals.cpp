@@ -147,17 +147,6 @@ std::string gemm_refusal(const Plan& plan, const Instruction& what) {
   return distinct && !alone(of_a, of_b) && !alone(of_b, of_a) ? "" : no_kernel("model.model_type");
 }
 
-// The rows of a token that are on one GPU or node are summed there, before the probabilities that the final
-// combine applies: no weighted sum can be made of such sums.
-std::string token_rows_refusal(const Instruction& what) {
-  const bool in_between =
-      what.inputs.size() == 1 && (what.function == Function::dispatch || what.function == Function::combine);
-  return in_between
-             ? "sums a token's rows before their probabilities are applied, which gives other numbers: "
-               "moe.token_dispatcher: alltoall or allgather"
-             : "";
-}
-
 bool same_names(const Buffer& a, const Buffer& b) {
   return std::equal(a.dims.begin(), a.dims.end(), b.dims.begin(), b.dims.end(),
                     [](const BufferDim& x, const BufferDim& y) { return x.name == y.name; });
@@ -247,13 +236,13 @@ std::string cpu_refusal(const Plan& plan, const Instruction& what) {
     case Opcode::gemm: return gemm_refusal(plan, what);
     case Opcode::copy: return copy_refusal(plan, what);
     case Opcode::optimizer: return matrix_refusal(plan, what);
-    case Opcode::gather:
-    case Opcode::scatter: return token_rows_refusal(what);
     case Opcode::reduce: return reduce_refusal(plan, what);
     case Opcode::route:
       return what.constants.empty()
                  ? no_kernel("model.moe_router_load_balancing_type: aux_loss, seq_aux_loss and none have")
                  : "";
+    case Opcode::gather:
+    case Opcode::scatter:
     case Opcode::norm:
     case Opcode::norm_backward:
     case Opcode::conv:

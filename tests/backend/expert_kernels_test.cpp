@@ -175,6 +175,21 @@ TEST_CASE("rows lie by expert, then token, and empty ones last of their expert")
   CHECK(rows->begin(3) == 5);
 }
 
+// Experts 0 to 5, two on each of three GPUs. Token 4 goes to 1, 0 and 5, token 7 to 4, 5 and 3.
+TEST_CASE("where a token has one row for each GPU, it lies where the first of its choices there would") {
+  const std::vector<ExpertRow> choices{{4, 0, 1, 0}, {4, 0, 0, 1}, {4, 0, 5, 2},
+                                       {7, 0, 4, 0}, {7, 0, 5, 1}, {7, 0, 3, 2}};
+  const ExpertRows rows({0, 6, 6}, choices, {}, 2);
+  std::vector<std::pair<std::int32_t, std::int64_t>> order;
+  for (const ExpertRow& row : rows.rows()) order.emplace_back(row.expert, row.token);
+  CHECK(order == std::vector<std::pair<std::int32_t, std::int64_t>>{{0, 4}, {3, 7}, {4, 7}, {5, 4}});
+  // By expert: 0 and 1 of token 4, 3, 4 and 5 of token 7, but 5 of token 4 before it.
+  CHECK(rows.row_of_choice() == std::vector<std::int64_t>{0, 0, 1, 2, 3, 2});
+  CHECK(rows.begin(3) == 1);
+  CHECK(rows.begin(4) == 2);
+  CHECK(ExpertRows({0, 6, 6}, choices).size() == 6);
+}
+
 TEST_CASE("the gradients of dispatch and combine are those of finite differences; empty rows take no part") {
   KernelBench bench;
   const std::string of_tokens = "batch:1 sequence:3 hidden:" + std::to_string(width);

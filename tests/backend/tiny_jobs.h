@@ -25,6 +25,7 @@ struct TinyJob {
   std::string more = "";      // further sections
   int gpus = 1;
   int micro_batch_size = 1;
+  int nodes = 1;  // each with `gpus`
 };
 
 // Eight sequences of 8 tokens per step.
@@ -33,7 +34,8 @@ inline Job tiny_job(const TinyJob& of) {
                   "training: {seq_length: 8, micro_batch_size: " + std::to_string(of.micro_batch_size) +
                   ", global_batch_size: 8, precision: fp32" + of.training +
                   "}\nparallelism: " + of.parallelism + "\noptimizer: " + of.optimizer + "\n" + of.more +
-                  "cluster: {from: dgx_a100, nodes: 1, gpus_per_node: " + std::to_string(of.gpus) + "}\n");
+                  "cluster: {from: dgx_a100, nodes: " + std::to_string(of.nodes) +
+                  ", gpus_per_node: " + std::to_string(of.gpus) + "}\n");
 }
 
 }  // namespace simrun

@@ -3,7 +3,9 @@
 #include <functional>
 #include <vector>
 
+#include "schedules/compile.h"
 #include "schedules/plan_file.h"
+#include "tests/jobs.h"
 #include "tests/schedules/full_plan.h"
 #include "tests/schedules/plan_refusal.h"
 
@@ -12,9 +14,9 @@ namespace simrun {
 TEST_CASE("a newer format version is refused with both versions") {
   std::string bytes = serialize(two_stage_plan());
   bytes[8] = plan_format_version + 1;
-  CHECK(refusal(bytes) == "the plan file has format version 23; this simrun reads versions 1 to 22");
+  CHECK(refusal(bytes) == "the plan file has format version 24; this simrun reads versions 1 to 23");
   bytes[8] = 0;
-  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 22");
+  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 23");
 }
 
 TEST_CASE("a plan that a reader of version 1 would take for another is version 2") {
@@ -247,6 +249,23 @@ TEST_CASE("a plan with frozen weights in NF4 is version 22, one with NVFP4 is no
   plan.buffers.front().scale_block = nf4_block;
   CHECK(serialize(plan)[8] == 22);
   CHECK(parse_plan(serialize(plan), "some.plan") == plan);
+}
+
+TEST_CASE("a plan whose nodes' or GPUs' rows are weighted on their way back is version 23") {
+  const auto plan = [](const char* dispatcher) {
+    return compile(job_from(
+        "simrun: 1\n"
+        "model: {model_type: mixtral, num_hidden_layers: 1, hidden_size: 64, intermediate_size: 128, "
+        "num_attention_heads: 4, vocab_size: 512, num_local_experts: 8, num_experts_per_tok: 2}\n"
+        "training: {seq_length: 64, micro_batch_size: 1, global_batch_size: 2, precision: bf16}\n"
+        "parallelism: {expert_model_parallel_size: 2}\n"
+        "cluster: {from: dgx_h100, nodes: 1, gpus_per_node: 2}\n",
+        {{"moe.token_dispatcher", dispatcher}}));
+  };
+  CHECK(serialize(plan("alltoall"))[8] < 22);
+  const Plan weighted = plan("deepep");
+  CHECK(serialize(weighted)[8] == 23);
+  CHECK(parse_plan(serialize(weighted), "some.plan") == weighted);
 }
 
 TEST_CASE("exchanges that slow kernels are version 12, a rate for batched products 13, for norms 14") {

@@ -80,6 +80,29 @@ TEST_CASE("deepep: a token once to each of its nodes, there once to each of its 
   CHECK(parse_plan(serialize(plan), "some.plan") == plan);
 }
 
+// 16 probabilities of 4 bytes beside 1,024 elements of 2; gradients are of 2 bytes both.
+TEST_CASE("deepep: probabilities travel with their rows, and their gradients back, in the same exchanges") {
+  const Plan plan = compile(two_nodes("deepep"));
+  const auto beside = [&](PassKind kind) {
+    std::vector<double> shares;
+    for (const Segment& segment : plan.segments) {
+      if (segment.kind != kind) continue;
+      for (const Instruction& what : segment.instructions)
+        if (what.opcode == Opcode::all_to_all && what.inputs.size() == 2) {
+          const auto bytes = [&](std::size_t i) {
+            return static_cast<double>(plan.buffers[what.inputs[i]].stored_bytes());
+          };
+          shares.push_back(bytes(1) / bytes(0));
+        }
+      break;
+    }
+    return shares;
+  };
+  // There over nodes and in them, in each of two layers; what comes back is summed and has none.
+  CHECK(beside(PassKind::forward) == std::vector<double>(4, 64.0 / 2048));
+  CHECK(beside(PassKind::backward) == std::vector<double>(4, 32.0 / 2048));
+}
+
 TEST_CASE("deepep: the GPUs of an exchange between nodes have the same number on theirs") {
   const Plan plan = compile(two_nodes("deepep"));
   int exchanges_between_nodes = 0;

@@ -256,7 +256,8 @@ TEST_CASE("a plan whose nodes' or GPUs' rows are weighted on their way back is v
     return compile(job_from(
         "simrun: 1\n"
         "model: {model_type: mixtral, num_hidden_layers: 1, hidden_size: 64, intermediate_size: 128, "
-        "num_attention_heads: 4, vocab_size: 512, num_local_experts: 8, num_experts_per_tok: 2}\n"
+        "num_attention_heads: 4, num_key_value_heads: 4, vocab_size: 512, num_local_experts: 8, "
+        "num_experts_per_tok: 2}\n"
         "training: {seq_length: 64, micro_batch_size: 1, global_batch_size: 2, precision: bf16}\n"
         "parallelism: {expert_model_parallel_size: 2}\n"
         "cluster: {from: dgx_h100, nodes: 1, gpus_per_node: 2}\n",

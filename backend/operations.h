@@ -98,7 +98,8 @@
 //                mla_rope: in0 = [batch, sequence, kv_heads, nope + v_dim], in1 = [batch, sequence, r];
 //                out0 = every head's first nope elements of in0, then in1 turned as by rope; out1 = the
 //                last v_dim of in0; constants = {base}. mla_rope_backward: in = gradients of both
-//                split: out0.. = in0's last dimension, one behind the other; concat: the reverse. Of packed
+//                split: out0.. = in0's last dimension, one behind the other, or with constants = {i} only
+//                the ith of parts that are alike; concat: the reverse. Of packed
 //                q, k, v: out0 = q, out1 = k and v [.., key_value, head_dim]
 //                tanh; its backward from gradient and output
 //                cast: out0 = in0

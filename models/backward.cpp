@@ -249,6 +249,9 @@ std::vector<BackwardStep> without_frozen(const Graph& graph, const Operator& op,
     std::erase_if(step->gradients_of,
                   [&](std::uint8_t i) { return graph.tensors[op.inputs[i]].frozen && !read[i]; });
     if (step->gradients_of.empty()) continue;
+    // Of parts that are alike one is wanted: which.
+    if (step->function == Function::split && step->gradients_of.size() == 1)
+      step->constants = {static_cast<double>(step->gradients_of.front())};
     step->weight = std::all_of(step->gradients_of.begin(), step->gradients_of.end(), [&](std::uint8_t i) {
       return graph.tensors[op.inputs[i]].kind == TensorKind::parameter;
     });

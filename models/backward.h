@@ -23,6 +23,7 @@ struct BackwardStep {
   bool alias = false;   // the gradient is the output's gradient itself: no kernel
   std::vector<Operand> reads;
   std::vector<std::uint8_t> gradients_of;  // indices of inputs whose gradients it writes, in output order
+  std::vector<double> constants = {};      // where it has others than its operator
 };
 
 // The backward pass of one operator, derived from its opcode; empty where nothing is differentiable. Steps of

@@ -278,6 +278,7 @@ class BackwardLowering {
     code.function = step.function;
     code.phase = step.weight ? Phase::backward_weight : Phase::backward_input;
     code.inputs = reads;
+    if (!step.constants.empty()) code.constants = step.constants;
     for (const std::uint8_t i : step.gradients_of)
       code.outputs.push_back(step.alias ? reads.front() : gradient_output(o, i));
     if (step.opcode == Opcode::attention_backward) context_.context_parallel.describe(code, graph());

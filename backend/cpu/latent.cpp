@@ -94,7 +94,10 @@ void run_split(const KernelCall& call) {
   const bool joins = call.what.function == Function::concat;
   const Argument& whole = joins ? call.outputs[0] : call.inputs[0];
   const std::int64_t n = last_extent(whole), rows = rows_of(whole);
-  std::int64_t begin = 0;
+  // Of two halves only the one that is wanted is written.
+  std::int64_t begin = call.what.constants.empty()
+                           ? 0
+                           : static_cast<std::int64_t>(call.what.constants[0]) * last_extent(call.outputs[0]);
   for (const Argument& part : joins ? call.inputs : call.outputs) {
     const std::int64_t count = last_extent(part);
     for (std::int64_t row = 0; row < rows; ++row) {

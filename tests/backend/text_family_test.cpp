@@ -201,6 +201,16 @@ TEST_CASE("adapters beside frozen weights in NF4, made whole for each product, i
                .gpus = 2});
 }
 
+// The word table, of which the further layer's embedding is half of what it joins, is frozen.
+TEST_CASE("adapters of a model that predicts further tokens") {
+  const std::string model = std::string(tiny_gpt).insert(std::string(tiny_gpt).rfind('}'), ", mtp_num_layers: 1");
+  for (const char* parallelism : {"{}", "{pipeline_model_parallel_size: 2}", "{tensor_model_parallel_size: 2}"})
+    check_job({.model = model.c_str(),
+               .parallelism = parallelism,
+               .training = ", lora: {rank: 3, alpha: 5}",
+               .gpus = 2});
+}
+
 TEST_CASE("adapters of experts, each expert's own, beside weights in NF4") {
   const std::string training = ", lora: {rank: 3, alpha: 5, base_dtype: nf4}";
   check_job({.model = tiny_experts,

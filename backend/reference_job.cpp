@@ -56,6 +56,7 @@ Job reference_job(const Job& job) {
   alone.optimizer.all_reduce = AllReduceKind::flat;
   alone.optimizer.parameter_server.reset();
   alone.recompute = RecomputeConfig{};
+  alone.training.fp8.reset();  // what is run is not rounded to it
   alone.offload = Offload{};
   alone.layout = LayoutConfig{};
   if (job.model.experts.count > 0) alone.moe.scope = expert_scope(job);

@@ -192,6 +192,15 @@ void compare_with_one_rank(const ReferencePlan& reference, const ExecuteOptions&
   if (report.fault.empty()) report.fault = agreed.fault;
 }
 
+// What products read in 8 or 4 bits, or a state is kept in, stays as the device stores numbers.
+std::vector<std::string> unrounded_types(const Plan& plan) {
+  std::vector<std::string> types;
+  for (const Dtype dtype : {Dtype::fp8, Dtype::fp4})
+    if (std::ranges::any_of(plan.buffers, [&](const Buffer& buffer) { return buffer.dtype == dtype; }))
+      types.emplace_back(to_string(dtype));
+  return types;
+}
+
 }  // namespace
 
 PreparedExecution prepare_execution(const Options& options, const Input& input, ProcessGroup* processes) {
@@ -270,6 +279,7 @@ ExecutionReport execute_one(const Options& options, const Input& input, const Pr
   report.predicted_step_s = to_seconds(predicted.step);
   const Plan stored = as_stored(plan, how.device);
   report.stores_other_types = stored != plan;
+  if (computes) report.unrounded = unrounded_types(plan);
 
   const bool is_told = !options.json && !options.quiet;
   const auto begin = std::chrono::steady_clock::now();

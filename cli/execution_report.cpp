@@ -116,6 +116,9 @@ std::string execution_json(const ExecutionReport& report) {
   add("predicted_peak_bytes", fmt::format("[{}]", fmt::join(report.predicted_peak_bytes, ", ")));
   add("allocated_peak_bytes", fmt::format("[{}]", fmt::join(report.allocated_peak_bytes, ", ")));
   add("predicted_step_s", number(report.predicted_step_s));
+  std::vector<std::string> unrounded;
+  for (const std::string& dtype : report.unrounded) unrounded.push_back(json_quoted(dtype));
+  add("unrounded", fmt::format("[{}]", fmt::join(unrounded, ", ")));
   add("measured_step_s", optional_number(report.measured_step_s));
   add("replayed_step_s", optional_number(report.replayed_step_s));
   add("cores", fmt::format("{}", report.cores));
@@ -146,6 +149,9 @@ std::string execution_text(const ExecutionReport& report) {
     text += fmt::format("  not compared with one rank: {}\n", report.no_reference);
   }
   if (!report.allocated_peak_bytes.empty()) text += fmt::format("  memory      {}\n", memory_line(report));
+  if (!report.unrounded.empty())
+    text += fmt::format("  numbers     what the plan has in {} is run in {}, not rounded to it\n",
+                        fmt::join(report.unrounded, " and "), report.dtype);
   if (report.measured_step_s)
     text += fmt::format("  step        {} measured here {}, {} predicted for the job's cluster{}\n",
                         seconds_text(*report.measured_step_s), where_text(report),

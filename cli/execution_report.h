@@ -39,6 +39,7 @@ struct ExecutionReport {
   std::vector<std::int64_t> predicted_peak_bytes, allocated_peak_bytes;
   // Other sizes than the plan's, as f32 in place of bf16.
   bool stores_other_types = false;
+  std::vector<std::string> unrounded;     // types of the plan whose numbers are not rounded to them: fp8, fp4
   double predicted_step_s = 0;            // of the job's cluster, as simulated
   std::optional<double> measured_step_s;  // on this machine: median, first step not counted
   // What was predicted beside it, where that was simulated instruction by instruction; and the step that the

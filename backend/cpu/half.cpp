@@ -71,9 +71,10 @@ class WidenedCall {
 class CpuHalfDevice final : public Device {
  public:
   std::string refusal(const Plan& plan, const Instruction& what) const override {
-    const auto is_fp4 = [&](Index buffer) { return plan.buffers[buffer].dtype == Dtype::fp4; };
-    if (std::ranges::any_of(what.inputs, is_fp4))
-      return "has no 4 bits with --dtype bf16: training.lora.base_dtype (f32 and f64 keep it in their own)";
+    const auto is_narrow = [&](Index buffer) { return cpu::is_narrow(plan.buffers[buffer]); };
+    if (std::ranges::any_of(what.inputs, is_narrow) || std::ranges::any_of(what.outputs, is_narrow))
+      return "has neither 8 nor 4 bits with --dtype bf16 (f32 and f64 run them unrounded): "
+             "training.precision: fp8 or nvfp4, training.lora.base_dtype, a state in fp8";
     return f32_->refusal(plan, what);
   }
   std::int64_t element_bytes(Dtype dtype) const override { return bytes_of(dtype); }

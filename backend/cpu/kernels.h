@@ -72,6 +72,10 @@ template <class Real>
 void run_adafactor_norms(const KernelCall& call);
 template <class Real>
 void run_newton_schulz_start(const KernelCall& call);  // MAPs of Muon
+// MAP `cast` to or between fp8 and fp4.
+bool is_narrow(const Buffer& buffer);
+template <class Real>
+void run_narrow_cast(const KernelCall& call);
 template <class Real>
 void run_newton_schulz_end(const KernelCall& call);
 template <class Real>

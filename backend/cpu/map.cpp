@@ -147,10 +147,13 @@ void run_map(const KernelCall& call) {
     case Function::sum_gradients: return sum_gradients<Real>(call);
     case Function::log_loss: return log_loss<Real>(call);
     case Function::cast:
+      if (is_narrow(*call.outputs[0].buffer)) return run_narrow_cast<Real>(call);
       return call.what.constants.empty() ? scaled_copy<Real>(call, 1) : run_newton_schulz_end<Real>(call);
     case Function::scale:
       if (call.what.phase == Phase::optimizer) return run_newton_schulz_start<Real>(call);
-      return scaled_copy<Real>(call, static_cast<Real>(call.what.constants.at(0)));
+      // Without a factor: scales of fp8, of the largest values.
+      return scaled_copy<Real>(call, call.what.constants.empty() ? Real{1}
+                                                                 : static_cast<Real>(call.what.constants[0]));
     case Function::flash: return run_attention_join<Real>(call);
     case Function::rope:
     case Function::rope_backward: return run_rope<Real>(call);

@@ -87,8 +87,10 @@ std::string map_refusal(const Plan& plan, const Instruction& what) {
     case Function::sigmoid_gate_backward:
     case Function::log_loss:
     case Function::flash: return "";
-    case Function::mla_rope_backward:
     case Function::split:
+      if (!what.constants.empty()) return "";
+      [[fallthrough]];
+    case Function::mla_rope_backward:
     case Function::concat: return missing_gradient_refusal(plan, what);
     case Function::scale:
       // Muon starts from a part of its update, or from a matrix that is gathered.
@@ -212,18 +214,6 @@ std::string cpu_refusal(const Plan& plan, const Instruction& what) {
   const bool is_attention = what.opcode == Opcode::attention || what.opcode == Opcode::attention_backward;
   const bool joins_blocks = what.function == Function::flash || what.function == Function::sum_gradients;
   if (what.work_table >= 0 && !is_attention && !joins_blocks) return no_kernel("moe.load_imbalance");
-  const auto is_fp8 = [&](Index buffer) { return plan.buffers[buffer].dtype == Dtype::fp8; };
-  // Frozen weights in NF4 are run with numbers of the device's type, not rounded.
-  const auto is_fp4 = [&](Index buffer) {
-    return plan.buffers[buffer].dtype == Dtype::fp4 && plan.buffers[buffer].scale_block != nf4_block;
-  };
-  if (std::ranges::any_of(what.inputs, is_fp4) || std::ranges::any_of(what.outputs, is_fp4))
-    return no_kernel("training.precision: nvfp4");
-  if (std::any_of(what.inputs.begin(), what.inputs.end(), is_fp8) ||
-      std::any_of(what.outputs.begin(), what.outputs.end(), is_fp8))
-    return no_kernel(what.phase == Phase::optimizer   ? "optimizer.exp_avg_dtype: fp8"
-                     : what.phase == Phase::reduction ? "optimizer.grad_reduce_dtype: fp8"
-                                                      : "training.precision: fp8");
   switch (what.opcode) {
     case Opcode::input:
       return what.constants.size() > 1 || what.label.ends_with("images") || what.label.ends_with("tokens") ||

@@ -135,16 +135,16 @@ TEST_CASE("what the CPU cannot run yet is refused before anything runs, by opera
   CHECK(masks.front() ==
         "'dispatch_masks' (map) has no CPU kernel yet: moe.token_dispatcher: einsum (alltoall with the same "
         "capacity_factor is run)");
-  // What would run, and give other numbers: fp8 without its rounding.
+  // Rounding everything else to what the plan says, this device has neither 8 nor 4 bits.
   Job fp8 = job_from(small_gpt(2, 1, 1, 1));
   fp8.training.fp8 = Fp8Config{};
-  const std::vector<std::string> rounded = execution_refusals(compile(fp8), ExecutionDevice::cpu_f64);
-  REQUIRE(!rounded.empty());
-  CHECK(rounded.front().find("training.precision: fp8") != std::string::npos);
-  fp8.training.fp8->recipe = Fp8Recipe::nvfp4;
-  const std::vector<std::string> in_fp4 = execution_refusals(compile(fp8), ExecutionDevice::cpu_f64);
-  REQUIRE_FALSE(in_fp4.empty());
-  CHECK(in_fp4.front().find("training.precision: nvfp4") != std::string::npos);
+  for (const Fp8Recipe recipe : {Fp8Recipe::delayed, Fp8Recipe::nvfp4}) {
+    fp8.training.fp8->recipe = recipe;
+    CHECK(execution_refusals(compile(fp8), ExecutionDevice::cpu_f64).empty());
+    const std::vector<std::string> rounded = execution_refusals(compile(fp8), ExecutionDevice::cpu_half);
+    REQUIRE(!rounded.empty());
+    CHECK(rounded.front().find("training.precision: fp8 or nvfp4") != std::string::npos);
+  }
   const std::vector<std::string> wide =
       refusals(mixtral, {{"cluster.nodes", "16"}, {"training.global_batch_size", "128"}});
   CHECK(wide.front() == "the plan has 128 ranks; threads run up to 64: fewer nodes or gpus_per_node");

@@ -74,7 +74,9 @@
 //                layer_norm: y = (x - mean) r weight + bias, out1 = (mean, r), r = 1 / sqrt(variance +
 //                epsilon) rms_norm:   y = x r weight,                 out1 = r,         r = 1 / sqrt(mean x^2
 //                + epsilon), of rows [.., groups, width] with the weight of their group [groups, width]
-//                qk_norm: rms norm over head_dim of every q with weight[0] and k with weight[1]; v is copied
+//                qk_norm: rms norm over head_dim of every q with weight[0] and k with weight[1]; v is copied.
+//                With weight [kv_heads, qk_heads, head_dim] over all queries of a token together, and over
+//                all keys; statistics [.., 2]
 // NORM_BACKWARD  in = gradient, x, weight, out1; out0 = gradient of x, out1 (+)= of the weight, out2 (+)=
 // bias
 // MAP            add: out0 = dropout(in0 + biases) + residuals (a bias lacks dimensions, a residual has them
@@ -211,8 +213,8 @@
 //                combine: in0 = rows, in1, in2 = out0, out1 of ROUTE: out0 = each token's rows that the rank
 //                has, x their weights, summed in the order of its choices
 //                Between [experts, node_rows, ..], where a token's choices of one node are one row, gpu_rows
-//                and capacity: dispatch repeats rows, combine sums them, x in1 [experts, gpu_rows, topk] if it
-//                is there; combine of rows of nodes or GPUs with in1 = out1 of ROUTE sums without weights
+//                and capacity: dispatch repeats rows, combine sums them, x in1 [experts, gpu_rows, topk] if
+//                it is there; combine of rows of nodes or GPUs with in1 = out1 of ROUTE sums without weights
 // SCATTER        dispatch: in = gradient of the rows, in1; out0 = each token's rows summed, in that order
 //                combine: in = gradient of the tokens, in0..; out0 = gradient of the rows, zero for empty
 //                ones, out1 = of the weights, zero where the rank has no row

@@ -127,6 +127,8 @@ void note_layers(const ModelConfig& model, std::vector<std::string>& notes) {
   note(model.reserved_positions > 0, "model: rows of the position table that stand for none");
   note(!model.causal_attention, "model: attention to later tokens");
   note(!model.frozen.empty(), "model.frozen: all parameters are trained");
+  note(model.qk_norm_of_all_heads, "model: norms of queries and keys over all heads");
+  note(!model.layers_without_rope.empty(), "model: layers without rotary positions");
   note(model.qk_norm && model.normalization != Normalization::rms_norm,
        "model: RMS norms of queries and keys beside layer norms");
   note(model.mla.on() && model.mlp_bias, "model: biases beside latent attention");

@@ -1,5 +1,5 @@
 // DeepSeek-V2 (arXiv 2405.04434) and V3 (arXiv 2412.19437): latent attention, fine-grained and shared
-// experts.
+// experts; and GLM-4.5's experts.
 #include <fmt/format.h>
 
 #include "configs/limits.h"
@@ -77,6 +77,13 @@ void read_deepseek(const ModelKeys& keys, const std::string& method, const std::
   keys.section.ignore({"rope_interleave", "mlp_bias"});
 }
 
+void read_predicted_tokens(const ModelKeys& keys) {
+  if (keys.section.has("num_nextn_predict_layers"))
+    keys.model.num_nextn_predict_layers =
+        keys.section.integer("num_nextn_predict_layers", {0, limits::layers.most});
+  keys.section.ignore({"num_nextn_predict_layers"});
+}
+
 }  // namespace
 
 void read_deepseek_v2(const ModelKeys& keys) {
@@ -93,10 +100,28 @@ void read_deepseek_v3(const ModelKeys& keys) {
                  .scaling = "routed_scaling_factor",
                  .balance_loss = "aux_loss_alpha",
                  .scaling_default = 2.5});
-  if (keys.section.has("num_nextn_predict_layers"))
-    keys.model.num_nextn_predict_layers =
-        keys.section.integer("num_nextn_predict_layers", {0, limits::layers.most});
-  keys.section.ignore({"num_nextn_predict_layers"});
+  read_predicted_tokens(keys);
+}
+
+// GLM-4.5 (arXiv 2508.06471), table 1: grouped queries in place of latent attention, norms of queries and
+// keys in the larger one. Hugging Face's model has none of the layers that predict further tokens, the
+// published weights do.
+void read_glm4_moe(const ModelKeys& keys) {
+  read_llama_shape(keys, {.norm_epsilon = 1e-5});
+  ModelConfig& model = keys.model;
+  model.qkv_bias = keys.section.boolean("attention_bias", false);
+  model.qk_norm = keys.section.boolean("use_qk_norm", false);
+  model.rotary_share = keys.section.real("partial_rotary_factor", limits::share, 0.5);
+  read_experts({"n_routed_experts", "num_experts_per_tok", "moe_intermediate_size"}, keys);
+  read_shared_experts(keys);
+  read_expert_layers(keys);
+  read_router(keys, "noaux_tc", "sigmoid");
+  read_router_weights(
+      {.normalizes = "norm_topk_prob", .scaling = "routed_scaling_factor", .balance_loss = ""}, keys);
+  ignore_router_keys(keys);
+  read_dropout(keys, {"attention_dropout", ""}, 0);
+  model.activation = read_activation(keys, "hidden_act", {{"silu", Activation::swiglu}});
+  read_predicted_tokens(keys);
 }
 
 }  // namespace simrun

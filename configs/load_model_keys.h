@@ -59,9 +59,10 @@ void read_embedding_dropout(const ModelKeys& keys, const std::string& key, const
 void derive_head_size(const ModelKeys& keys, const std::string& width_key, const std::string& head_key);
 
 // Which layers have a sliding window when layer_types is not written.
-enum class WindowPattern : std::uint8_t { all_layers, even_layers, from_max_window_layers };
+//   all_but_last_of  of every `period` layers all but the last
+enum class WindowPattern : std::uint8_t { all_layers, even_layers, from_max_window_layers, all_but_last_of };
 // Reads sliding_window and layer_types (and for Qwen use_sliding_window and max_window_layers).
-void read_attention_windows(const ModelKeys& keys, WindowPattern pattern);
+void read_attention_windows(const ModelKeys& keys, WindowPattern pattern, std::int64_t period = 0);
 
 // The keys that families of Llama's kind share: shape, head_dim, vocabulary, tying; RMS norm and rotary
 // positions.

@@ -1,4 +1,6 @@
 // Llama and the families that differ from it in a key or two.
+#include <fmt/format.h>
+
 #include "configs/limits.h"
 #include "configs/load_model_families.h"
 
@@ -12,6 +14,22 @@ void read_swiglu(const ModelKeys& keys) {
 
 void read_attention_biases(const ModelKeys& keys) {
   keys.model.qkv_bias = keys.model.projection_bias = keys.section.boolean("attention_bias", false);
+}
+
+// Written or not, one number for each layer: 0 for one without rotary positions.
+void read_layers_without_rope(const ModelKeys& keys, std::int64_t interval_default) {
+  ModelConfig& model = keys.model;
+  const std::int64_t interval =
+      keys.section.integer("no_rope_layer_interval", limits::layers, interval_default);
+  const ConfigNode* node = keys.section.section("no_rope_layers");
+  if (node != nullptr && static_cast<std::int64_t>(node->children.size()) != model.num_layers)
+    return keys.reading.problem(
+        keys.section.path_of("no_rope_layers"),
+        fmt::format("no_rope_layers has {} entries for {} layers", node->children.size(), model.num_layers));
+  for (std::int64_t layer = 0; layer < model.num_layers && interval > 0; ++layer)
+    model.layers_without_rope.push_back(node == nullptr
+                                            ? (layer + 1) % interval == 0
+                                            : node->children[static_cast<std::size_t>(layer)].text == "0");
 }
 
 void read_llama_with(const ModelKeys& keys, const LlamaDefaults& defaults) {
@@ -76,6 +94,53 @@ void read_phi3(const ModelKeys& keys) {
   read_dropout(keys, {"attention_dropout", "resid_pdrop"}, 0);
   read_embedding_dropout(keys, "embd_pdrop", "resid_pdrop");
   read_swiglu(keys);
+  read_attention_windows(keys, WindowPattern::all_layers);
+}
+
+// Seed-OSS (ByteDance-Seed/Seed-OSS-36B-Base, config.json): biases of queries, keys and values alone.
+void read_seed_oss(const ModelKeys& keys) {
+  read_llama_shape(keys, {.head_dim = 128});  // SeedOssConfig's default
+  keys.model.qkv_bias = keys.section.boolean("attention_bias", true);
+  keys.model.projection_bias = keys.section.boolean("attention_out_bias", false);
+  keys.model.mlp_bias = keys.section.boolean("mlp_bias", false);
+  read_dropout(keys, {"attention_dropout", "residual_dropout"}, 0.1);
+  keys.model.embedding_dropout = false;
+  read_swiglu(keys);
+}
+
+// SmolLM3 (Hugging Face, 2025): every fourth layer without rotary positions (Yang et al. 2025, arXiv
+// 2501.18795). `no_rope_layers` has 1 for a layer with them.
+void read_smollm3(const ModelKeys& keys) {
+  read_llama_shape(keys, {.has_key_value_default = false, .tied = true, .rope_base = 2e6});
+  read_attention_biases(keys);
+  keys.model.mlp_bias = keys.section.boolean("mlp_bias", false);
+  read_dropout(keys, {"attention_dropout", ""}, 0);
+  read_swiglu(keys);
+  refuse_if_true(keys, "use_sliding_window");
+  keys.section.ignore({"sliding_window", "max_window_layers", "layer_types"});
+  read_layers_without_rope(keys, 4);
+}
+
+// Granite (arXiv 2407.13739's successors; GraniteConfig): what embeddings, residuals and logits are
+// multiplied by changes no cost; the factor of the scores is given.
+void read_granite(const ModelKeys& keys) {
+  read_llama_with(keys, {});
+  read_granite_multipliers(keys);
+}
+
+// StarCoder 2 (arXiv 2402.19173), table 6: layer norms, biases everywhere, an MLP without gate.
+void read_starcoder2(const ModelKeys& keys) {
+  ModelConfig& model = keys.model;
+  read_llama_shape(
+      keys,
+      {.has_key_value_default = false, .tied = true, .epsilon_key = "norm_epsilon", .norm_epsilon = 1e-5});
+  model.normalization = Normalization::layer_norm;
+  model.qkv_bias = model.projection_bias = model.mlp_bias = keys.section.boolean("use_bias", true);
+  keys.section.ignore({"mlp_type", "norm_type"});
+  read_dropout(keys, {"attention_dropout", "residual_dropout"}, 0);
+  read_embedding_dropout(keys, "embedding_dropout", "residual_dropout");
+  model.activation = read_activation(keys, "hidden_act",
+                                     {{"gelu_pytorch_tanh", Activation::gelu}, {"gelu", Activation::gelu}});
   read_attention_windows(keys, WindowPattern::all_layers);
 }
 

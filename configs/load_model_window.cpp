@@ -47,21 +47,23 @@ std::vector<bool> read_layer_types(const ModelKeys& keys) {
   return windowed;
 }
 
-std::vector<bool> layers_of(const ModelKeys& keys, WindowPattern pattern) {
+std::vector<bool> layers_of(const ModelKeys& keys, WindowPattern pattern, std::int64_t period) {
   std::vector<bool> windowed(static_cast<std::size_t>(keys.model.num_layers), true);
   // Qwen2Config's default of max_window_layers.
   const std::int64_t first = pattern == WindowPattern::from_max_window_layers
                                  ? keys.section.integer("max_window_layers", {0, limits::layers.most}, 28)
                                  : 0;
   for (std::size_t layer = 0; layer < windowed.size(); ++layer)
-    windowed[layer] = static_cast<std::int64_t>(layer) >= first &&
-                      (pattern != WindowPattern::even_layers || layer % 2 == 0);
+    windowed[layer] =
+        static_cast<std::int64_t>(layer) >= first &&
+        (pattern != WindowPattern::even_layers || layer % 2 == 0) &&
+        (pattern != WindowPattern::all_but_last_of || (static_cast<std::int64_t>(layer) + 1) % period != 0);
   return windowed;
 }
 
 }  // namespace
 
-void read_attention_windows(const ModelKeys& keys, WindowPattern pattern) {
+void read_attention_windows(const ModelKeys& keys, WindowPattern pattern, std::int64_t period) {
   const bool off = pattern == WindowPattern::from_max_window_layers && is_switched_off(keys);
   std::int64_t window = 0;
   if (!off && keys.section.has("sliding_window"))
@@ -73,7 +75,7 @@ void read_attention_windows(const ModelKeys& keys, WindowPattern pattern) {
         keys.section.path_of("layer_types"), "layer type 'sliding_attention' needs a sliding_window",
         pattern == WindowPattern::from_max_window_layers ? "with use_sliding_window: true." : "");
   if (window == 0) return;
-  if (windowed.empty()) windowed = layers_of(keys, pattern);
+  if (windowed.empty()) windowed = layers_of(keys, pattern, period);
   if (std::ranges::find(windowed, true) == windowed.end()) return;
   for (const bool is_windowed : windowed) keys.model.attention_windows.push_back(is_windowed ? window : 0);
 }

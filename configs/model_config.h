@@ -15,8 +15,8 @@ namespace simrun {
 
 enum class Normalization : std::uint8_t { layer_norm, rms_norm };
 // Where a layer's norms are: before attention and MLP, behind their residual additions (Vaswani et al. 2017),
-// or before and behind both, inside the residual (Gemma 2).
-enum class NormPlacement : std::uint8_t { pre, post, sandwich };
+// before and behind both, inside the residual (Gemma 2), or there only behind them (OLMo 2).
+enum class NormPlacement : std::uint8_t { pre, post, sandwich, output };
 // swiglu and geglu are gated: two matrices of hidden x ffn, one through SiLU or GELU, multiplied.
 enum class Activation : std::uint8_t { gelu, relu, squared_relu, swiglu, geglu };
 constexpr bool is_gated(Activation activation) {
@@ -32,6 +32,7 @@ struct LayerKind {
   LayerContent content = LayerContent::attention_and_mlp;
   bool has_experts = false;  // in place of the MLP
   std::int64_t window = 0;   // tokens that a token attends to, itself included; 0: all before it
+  bool has_rope = true;      // of a model with rotary positions
   auto operator<=>(const LayerKind&) const = default;
 };
 
@@ -60,14 +61,16 @@ struct ModelConfig {
   std::vector<LayerContent> layer_contents;  // by layer. Empty: attention_and_mlp everywhere
   // By layer: to how many tokens, itself included, a token attends; 0: to all before it. Empty: 0 everywhere.
   std::vector<std::int64_t> attention_windows;
-  double attention_soft_cap = 0;   // cap x tanh(score / cap), inside the attention kernel; 0: none
-  double logit_soft_cap = 0;       // the same of the logits
-  bool parallel_residual = false;  // x + attention(norm(x)) + mlp(norm'(x))
-  bool norm_bias = true;           // of layer norms
-  bool qk_norm = false;            // RMS norm of each query and key head
-  bool embedding_norm = false;     // a norm behind the embedding
-  bool embedding_scale = false;    // the embedding is multiplied by sqrt(hidden_size)
-  bool embedding_dropout = true;   // hidden_dropout is also behind the embedding
+  double attention_soft_cap = 0;          // cap x tanh(score / cap), inside the attention kernel; 0: none
+  double logit_soft_cap = 0;              // the same of the logits
+  bool parallel_residual = false;         // x + attention(norm(x)) + mlp(norm'(x))
+  bool norm_bias = true;                  // of layer norms
+  bool qk_norm = false;                   // RMS norm of each query and key head
+  bool qk_norm_of_all_heads = false;      // of all query heads of a token together, and of all keys
+  std::vector<bool> layers_without_rope;  // by layer. Empty: none
+  bool embedding_norm = false;            // a norm behind the embedding
+  bool embedding_scale = false;           // the embedding is multiplied by sqrt(hidden_size)
+  bool embedding_dropout = true;          // hidden_dropout is also behind the embedding
   bool tie_word_embeddings = false;
   bool qkv_bias = false;
   bool projection_bias = false;  // of the attention's output projection
@@ -87,7 +90,9 @@ struct ModelConfig {
   bool operator==(const ModelConfig&) const = default;
 
   LayerKind layer_kind(std::int64_t layer) const {
-    return {layer_content(layer), experts.in_layer(layer), attention_window(layer)};
+    const bool without_rope =
+        !layers_without_rope.empty() && layers_without_rope.at(static_cast<std::size_t>(layer));
+    return {layer_content(layer), experts.in_layer(layer), attention_window(layer), !without_rope};
   }
   LayerContent layer_content(std::int64_t layer) const {
     return layer_contents.empty() ? LayerContent::attention_and_mlp

@@ -33,6 +33,7 @@ DecoderDimensions decoder_dimensions(const Job& job, GraphBuilder& graph) {
   dims.group = graph.dimension("group", group);
   dims.qkv = graph.dimension("qkv", group + 2);
   dims.qk = graph.dimension("qk", 2);
+  if (model.qk_norm_of_all_heads) dims.qk_heads = graph.dimension("qk_heads", group + 1);
   dims.head_dim = graph.dimension("head_dim", model.head_dim);
   if (model.ffn_hidden_size > 0) dims.ffn = graph.dimension("ffn", model.ffn_hidden_size);
   dims.gate = graph.dimension("gate", 2);

@@ -52,6 +52,7 @@ struct DecoderDimensions {
   // With more tensor-parallel ranks than key-value heads: rows of the packed q, k, v of all heads. kv_heads
   // counts a copy of its head for every rank then.
   std::optional<DimensionId> qkv_rows = {};
+  std::optional<DimensionId> qk_heads = {};  // of a key-value head: its queries and it, that norms weight
   std::optional<MoeDimensions> moe;
   std::optional<LatentDimensions> latent;
   std::optional<MambaDimensions> mamba;

@@ -52,9 +52,9 @@ TensorId DecoderLayer::parallel_branches(TensorId x, const Names& of_attention, 
 
 TensorId DecoderLayer::sublayer(TensorId x, const Names& names, Branch branch) {
   const bool post = model_.norm_placement == NormPlacement::post;
-  std::vector<TensorId> summands = (this->*branch)(post ? x : norm(names.norm, x, "layernorm"));
-  if (model_.norm_placement == NormPlacement::sandwich)
-    summands = {norm(names.output_norm, summands.front(), no_module)};
+  const bool has_norm_before = !post && model_.norm_placement != NormPlacement::output;
+  std::vector<TensorId> summands = (this->*branch)(has_norm_before ? norm(names.norm, x, "layernorm") : x);
+  if (has_norm_behind_branch()) summands = {norm(names.output_norm, summands.front(), no_module)};
   summands.push_back(x);
   const TensorId sum = add_rows(names.add, std::move(summands));
   return post ? norm(names.norm, sum, no_module) : sum;
@@ -91,7 +91,7 @@ TensorId DecoderLayer::norm(const std::string& name, TensorId x, const char* mod
 // once.
 std::vector<TensorId> DecoderLayer::projection(const std::string& name, std::vector<TensorId> operands,
                                                const char* module, std::optional<TensorId> bias) {
-  const bool bias_in_product = bias && model_.norm_placement == NormPlacement::sandwich;
+  const bool bias_in_product = bias && has_norm_behind_branch();
   if (bias_in_product) operands.push_back(*bias);
   const TensorId z = graph_.activation(name, {dims_.batch, dims_.sequence, dims_.hidden});
   graph_.add(name, Opcode::gemm, Function::none, std::move(operands), {z}).module = module;
@@ -131,8 +131,8 @@ TensorId DecoderLayer::packed_qkv_of_rows(TensorId y) {
 std::vector<TensorId> DecoderLayer::attention(TensorId y) {
   if (dims_.latent) return latent_attention(y);
   TensorId qkv = dims_.qkv_rows ? packed_qkv_of_rows(y) : packed_qkv(y);
-  if (model_.qk_norm) qkv = qk_norm(qkv);
-  if (model_.position_embedding == PositionEmbedding::rope) {
+  if (model_.qk_norm || model_.qk_norm_of_all_heads) qkv = qk_norm(qkv);
+  if (model_.position_embedding == PositionEmbedding::rope && kind_.has_rope) {
     const TensorId rotated =
         graph_.activation("rope", {dims_.batch, dims_.sequence, dims_.kv_heads, dims_.qkv, dims_.head_dim});
     Operator& op = graph_.add("rope", Opcode::map, Function::rope, {qkv}, {rotated});
@@ -155,14 +155,20 @@ std::vector<TensorId> DecoderLayer::attention(TensorId y) {
 }
 
 TensorId DecoderLayer::qk_norm(TensorId qkv) {
-  const TensorId weight = graph_.parameter("qk_norm_weight", {dims_.qk, dims_.head_dim});
+  const bool of_all = model_.qk_norm_of_all_heads;
+  const TensorId weight =
+      graph_.parameter("qk_norm_weight", of_all ? std::vector{dims_.kv_heads, *dims_.qk_heads, dims_.head_dim}
+                                                : std::vector{dims_.qk, dims_.head_dim});
   const TensorId normed =
       graph_.activation("qk_norm", {dims_.batch, dims_.sequence, dims_.kv_heads, dims_.qkv, dims_.head_dim});
   const TensorId statistics =
-      graph_.tensor("qk_norm_statistics", {dims_.batch, dims_.sequence, dims_.kv_heads, dims_.qkv, dims_.one},
+      graph_.tensor("qk_norm_statistics",
+                    of_all ? std::vector{dims_.batch, dims_.sequence, dims_.qk}
+                           : std::vector{dims_.batch, dims_.sequence, dims_.kv_heads, dims_.qkv, dims_.one},
                     Dtype::fp32, TensorKind::activation);
   Operator& op = graph_.add("qk_norm", Opcode::norm, Function::qk_norm, {qkv, weight}, {normed, statistics});
   op.whole_dims = {dims_.head_dim, dims_.qkv};
+  if (of_all) op.whole_dims.insert(op.whole_dims.end(), {dims_.kv_heads, *dims_.qk_heads});
   op.constants = {model_.norm_epsilon};
   return normed;
 }

@@ -68,6 +68,9 @@ class DecoderLayer {
   double score_factor() const;
   TensorId core_attention(std::vector<TensorId> inputs, std::vector<DimensionId> dims);
   TensorId qk_norm(TensorId qkv);
+  bool has_norm_behind_branch() const {
+    return model_.norm_placement == NormPlacement::sandwich || model_.norm_placement == NormPlacement::output;
+  }
 
   const ModelConfig& model_;
   const Training& training_;

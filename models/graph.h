@@ -66,7 +66,8 @@ struct Regroup {
 //                  out0 = context [batch, sequence, kv_heads, v_dim]; out1.. = what its backward
 //                  needs (flash: log-sum-exp; unfused: probabilities, dropout mask, dropped probabilities)
 //   norm           in0 = x, in1 = weight, in2 = bias of a layer norm; out0 = y, out1 = row statistics.
-//                  qk_norm: x = packed q, k, v, of which v is copied; weight [2, head_dim]
+//                  qk_norm: x = packed q, k, v, of which v is copied; weight [2, head_dim], or, of all
+//                  queries together and all keys, [kv_heads, qk_heads, head_dim]
 //   map            elementwise, by `function`; inputs that lack dimensions are broadcast;
 //                  out1 = dropout mask if dropout > 0. `add` to packed q, k, v: an input with `group` or
 //                  `one` in place of `qkv` is added to the part whose name it begins with

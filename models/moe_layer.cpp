@@ -194,8 +194,8 @@ TensorId MoeLayer::dispatch(TensorId y, Routing& routing) {
     rows = add(hop.dispatch, rows, graph_.activation(hop.dispatch, {moe_.experts, hop.rows, row_}));
     if (hop.rows != moe_.capacity) {
       const std::string name = std::string(hop.dispatch) + "_probabilities";
-      const TensorId out = graph_.tensor(name, {moe_.experts, hop.rows, moe_.topk}, Dtype::fp32,
-                                         TensorKind::activation);
+      const TensorId out =
+          graph_.tensor(name, {moe_.experts, hop.rows, moe_.topk}, Dtype::fp32, TensorKind::activation);
       graph_.exchange_beside(out, rows);
       probabilities = add(name, probabilities, out);
       routing.row_probabilities = probabilities;

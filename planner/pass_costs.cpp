@@ -29,15 +29,17 @@ void shrink(ModelConfig& model, std::int64_t stages) {
   const auto others = static_cast<std::size_t>(std::max<std::int64_t>(stages - 1, 1));
   layers.insert(layers.end(), others, model.layer_kind(model.num_layers - 1));
   const bool lists_experts = !model.experts.layers.empty(), lists_windows = !model.attention_windows.empty(),
-             lists_contents = !model.layer_contents.empty();
+             lists_contents = !model.layer_contents.empty(), lists_rope = !model.layers_without_rope.empty();
   model.num_layers = static_cast<std::int64_t>(layers.size());
   model.experts.layers.clear();
   model.attention_windows.clear();
   model.layer_contents.clear();
-  for (const auto& [content, has_experts, window] : layers) {
+  model.layers_without_rope.clear();
+  for (const auto& [content, has_experts, window, has_rope] : layers) {
     if (lists_experts) model.experts.layers.push_back(has_experts);
     if (lists_windows) model.attention_windows.push_back(window);
     if (lists_contents) model.layer_contents.push_back(content);
+    if (lists_rope) model.layers_without_rope.push_back(!has_rope);
   }
 }
 

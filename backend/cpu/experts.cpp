@@ -68,9 +68,9 @@ void sum_rows(const Argument& rows, const Real* weights, std::int64_t topk, cons
   }
 }
 
-// Rows of a node, of a GPU and of experts are the same choices in the same order. From the former to the latter
-// a row is repeated; back, those made of one are summed, each of one choice times its weight, [row, slot], if
-// there are any.
+// Rows of a node, of a GPU and of experts are the same choices in the same order. From the former to the
+// latter a row is repeated; back, those made of one are summed, each of one choice times its weight, [row,
+// slot], if there are any.
 template <class Real>
 void repeat_rows(const Argument& from, const Argument& to) {
   const std::int64_t n = last_extent(to);
@@ -88,9 +88,9 @@ void sum_repeated(const Argument& from, const Argument* weights, const Argument&
     const std::int64_t row = from.rows->row_of_choice()[i], of = to.rows->row_of_choice()[i];
     if (added[static_cast<std::size_t>(row)]) continue;
     added[static_cast<std::size_t>(row)] = true;
-    const Real weight = weights == nullptr ? 1
-                                           : reals<Real>(*weights)[of * last_extent(*weights) +
-                                                                   from.rows->choices()[i].slot];
+    const Real weight =
+        weights == nullptr ? 1
+                           : reals<Real>(*weights)[of * last_extent(*weights) + from.rows->choices()[i].slot];
     const Real* x = reals<Real>(from) + row * n;
     Real* sum = reals<Real>(to) + of * n;
     for (std::int64_t j = 0; j < n; ++j) sum[j] += weight * x[j];

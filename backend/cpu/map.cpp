@@ -152,8 +152,8 @@ void run_map(const KernelCall& call) {
     case Function::scale:
       if (call.what.phase == Phase::optimizer) return run_newton_schulz_start<Real>(call);
       // Without a factor: scales of fp8, of the largest values.
-      return scaled_copy<Real>(call, call.what.constants.empty() ? Real{1}
-                                                                 : static_cast<Real>(call.what.constants[0]));
+      return scaled_copy<Real>(
+          call, call.what.constants.empty() ? Real{1} : static_cast<Real>(call.what.constants[0]));
     case Function::flash: return run_attention_join<Real>(call);
     case Function::rope:
     case Function::rope_backward: return run_rope<Real>(call);

@@ -37,11 +37,103 @@ struct NormGradients {
   Real* of_row(std::int64_t at, std::int64_t n) { return x != nullptr ? x + at * n : row.data(); }
 };
 
+// The heads of a token that one norm takes together, of packed q, k, v [kv_heads, qkv, head_dim] with weights
+// [kv_heads, qkv - 1, head_dim]: all queries or all keys, one behind the other.
+class JoinedHeads {
+ public:
+  JoinedHeads(const KernelCall& call, const Argument& x, bool is_key)
+      : heads_(part_named(call, x, "kv_heads").extent),
+        qkv_(part_named(call, x, "qkv").extent),
+        n_(last_extent(x)),
+        first_(is_key ? qkv_ - 2 : 0),
+        places_(is_key ? 1 : qkv_ - 2) {}
+
+  std::int64_t size() const { return heads_ * places_ * n_; }
+
+  // `rows`: of a key-value head in `packed`, qkv for values or qkv - 1 for weights.
+  template <class Real>
+  std::vector<Real> taken(const Real* packed, std::int64_t rows) const {
+    std::vector<Real> joined(static_cast<std::size_t>(size()));
+    for (std::int64_t head = 0; head < heads_; ++head)
+      std::copy_n(packed + (head * rows + first_) * n_, places_ * n_, joined.data() + head * places_ * n_);
+    return joined;
+  }
+  template <class Real>
+  void put(const std::vector<Real>& joined, std::int64_t rows, Real* packed) const {
+    for (std::int64_t head = 0; head < heads_; ++head)
+      std::copy_n(joined.data() + head * places_ * n_, places_ * n_, packed + (head * rows + first_) * n_);
+  }
+  template <class Real>
+  void copy_values(const Real* from, Real* to) const {
+    for (std::int64_t head = 0; head < heads_; ++head)
+      std::copy_n(from + (head * qkv_ + qkv_ - 1) * n_, n_, to + (head * qkv_ + qkv_ - 1) * n_);
+  }
+  std::int64_t qkv() const { return qkv_; }
+  std::int64_t token() const { return heads_ * qkv_ * n_; }  // elements of one
+
+ private:
+  std::int64_t heads_, qkv_, n_, first_, places_;
+};
+
+bool joins_heads(const KernelCall& call, const Argument& weight) {
+  return call.what.function == Function::qk_norm && weight.part.size() == 3;
+}
+
+template <class Real>
+void norm_of_all_heads(const KernelCall& call) {
+  const Argument &x = call.inputs[0], &y = call.outputs[0];
+  const JoinedHeads parts[] = {{call, x, false}, {call, x, true}};
+  const std::int64_t token = parts[0].token(), tokens = elements(x.part) / token, qkv = parts[0].qkv();
+  for (std::int64_t at = 0; at < tokens; ++at) {
+    const Real* from = reals<Real>(x) + at * token;
+    Real* to = reals<Real>(y) + at * token;
+    for (std::size_t part = 0; part < 2; ++part) {
+      const std::vector<Real> values = parts[part].taken(from, qkv),
+                              weights = parts[part].taken(reals<Real>(call.inputs[1]), qkv - 1);
+      typename Math<Real>::NormRow row{values.data(), weights.data(), parts[part].size(), false};
+      std::vector<Real> normed(values.size());
+      math<Real>().norm(row, nullptr, call.what.constants.at(0), normed.data());
+      reals<Real>(call.outputs[1])[2 * at + static_cast<std::int64_t>(part)] = row.r;
+      parts[part].put(normed, qkv, to);
+    }
+    parts[0].copy_values(from, to);
+  }
+}
+
+template <class Real>
+void norm_of_all_heads_backward(const KernelCall& call) {
+  const Argument &gradient = call.inputs[0], &x = call.inputs[1];
+  const JoinedHeads parts[] = {{call, x, false}, {call, x, true}};
+  const std::int64_t token = parts[0].token(), tokens = elements(x.part) / token, qkv = parts[0].qkv();
+  NormGradients<Real> to(call, x);
+  std::vector<Real> of_weights[2];
+  for (std::size_t part = 0; part < 2; ++part) of_weights[part].resize(std::size_t(parts[part].size()));
+  for (std::int64_t at = 0; at < tokens; ++at) {
+    for (std::size_t part = 0; part < 2; ++part) {
+      const std::vector<Real> values = parts[part].taken(reals<Real>(x) + at * token, qkv),
+                              dy = parts[part].taken(reals<Real>(gradient) + at * token, qkv),
+                              weights = parts[part].taken(reals<Real>(call.inputs[2]), qkv - 1);
+      const Real r = reals<Real>(call.inputs[3])[2 * at + static_cast<std::int64_t>(part)];
+      const typename Math<Real>::NormRow row{values.data(), weights.data(), parts[part].size(), false, 0, r};
+      std::vector<Real> dx(values.size());
+      math<Real>().norm_backward(row, {dy.data(), dx.data(), of_weights[part].data(), nullptr});
+      if (to.x != nullptr) parts[part].put(dx, qkv, to.x + at * token);
+    }
+    if (to.x != nullptr) parts[0].copy_values(reals<Real>(gradient) + at * token, to.x + at * token);
+  }
+  for (std::size_t part = 0; part < 2; ++part) {
+    std::vector<Real> sum = parts[part].taken(to.weight, qkv - 1);
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += of_weights[part][i];
+    parts[part].put(sum, qkv - 1, to.weight);
+  }
+}
+
 }  // namespace
 
 template <class Real>
 void run_norm(const KernelCall& call) {
   if (call.what.function == Function::batch_norm) return run_batch_norm<Real>(call);
+  if (joins_heads(call, call.inputs[1])) return norm_of_all_heads<Real>(call);
   const Argument& x = call.inputs[0];
   const bool centred = call.what.function == Function::layer_norm;
   const bool of_heads = call.what.function == Function::qk_norm;
@@ -70,6 +162,7 @@ void run_norm(const KernelCall& call) {
 template <class Real>
 void run_norm_backward(const KernelCall& call) {
   if (call.what.function == Function::batch_norm) return run_batch_norm_backward<Real>(call);
+  if (joins_heads(call, call.inputs[2])) return norm_of_all_heads_backward<Real>(call);
   const Argument& x = call.inputs[1];
   const bool centred = call.what.function == Function::layer_norm;
   const bool of_heads = call.what.function == Function::qk_norm;

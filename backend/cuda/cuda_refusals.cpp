@@ -181,6 +181,9 @@ std::string refusal_by_opcode(const Plan& plan, const Instruction& what, NumberS
     case Opcode::optimizer: return optimizer_refusal(plan, what);
     case Opcode::norm:
     case Opcode::norm_backward:
+      if (what.function == Function::qk_norm &&
+          plan.buffers[what.inputs.at(what.opcode == Opcode::norm ? 1 : 2)].dims.size() > 2)
+        return no_kernel("model.model_type: norms of queries and keys over all heads");
       return what.function == Function::layer_norm || what.function == Function::rms_norm ||
                      what.function == Function::qk_norm
                  ? ""

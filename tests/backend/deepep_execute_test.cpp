@@ -59,9 +59,9 @@ TEST_CASE("deepep under sharded optimizers, recompute, frozen parts and adapters
     job.optimizer = optimizer;
     check_expert_job(job);
   }
-  for (const char* recompute : {"{granularity: full}", "{granularity: selective, modules: [moe]}",
-                                "{granularity: selective, modules: [moe_act]}",
-                                "{granularity: selective, saved: [attention]}"}) {
+  for (const char* recompute :
+       {"{granularity: full}", "{granularity: selective, modules: [moe]}",
+        "{granularity: selective, modules: [moe_act]}", "{granularity: selective, saved: [attention]}"}) {
     TinyJob job = deepep(tiny_deepseek, "{expert_model_parallel_size: 4}", 2, 2);
     job.more += "recompute: " + std::string(recompute) + "\n";
     check_expert_job(job);
@@ -72,7 +72,8 @@ TEST_CASE("deepep under sharded optimizers, recompute, frozen parts and adapters
   for (const char* frozen : {"[router]", "[moe]", "[\"layers[0]\", embedding]"}) {
     CAPTURE(frozen);
     const std::string model =
-        std::string(tiny_mixtral).insert(std::string(tiny_mixtral).rfind('}'), ", frozen: " + std::string(frozen));
+        std::string(tiny_mixtral)
+            .insert(std::string(tiny_mixtral).rfind('}'), ", frozen: " + std::string(frozen));
     check_expert_job(deepep(model.c_str(), "{expert_model_parallel_size: 4}", 2, 2));
   }
 }

@@ -24,6 +24,16 @@ const ExpertFamily families[] = {
     {"phimoe", llama_shape + "num_local_experts: 8, num_experts_per_tok: 2"},
     {"qwen3_moe",
      llama_shape + "num_experts: 8, num_experts_per_tok: 3, moe_intermediate_size: 12, head_dim: 8"},
+    {"olmoe", llama_shape + "num_experts: 8, num_experts_per_tok: 3"},
+    {"granitemoeshared", llama_shape + "num_local_experts: 8, num_experts_per_tok: 3, "
+                                       "shared_intermediate_size: 12, attention_multiplier: 0.2"},
+    {"minimax_m2", llama_shape + "head_dim: 6, rotary_dim: 4, num_local_experts: 8, num_experts_per_tok: 3"},
+    {"ernie4_5_moe", llama_shape + "moe_num_experts: 8, moe_k: 3, moe_intermediate_size: 12, "
+                                   "moe_num_shared_experts: 2"},
+    {"glm4_moe", llama_shape + "head_dim: 6, n_routed_experts: 8, num_experts_per_tok: 3, "
+                               "moe_intermediate_size: 12, n_shared_experts: 1, first_k_dense_replace: 1, "
+                               "n_group: 4, topk_group: 2, use_qk_norm: true, attention_bias: true, "
+                               "num_nextn_predict_layers: 1"},
     {"gpt_oss", llama_shape + "head_dim: 6, sliding_window: 3, num_local_experts: 8, num_experts_per_tok: 2"},
     {"grok-1", llama_shape + "num_experts: 8, num_experts_per_tok: 2"},
     {"deepseek_v2", latent_shape + "topk_method: group_limited_greedy, n_group: 4, topk_group: 2, "

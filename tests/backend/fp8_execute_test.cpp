@@ -23,8 +23,8 @@ constexpr const char* experts_in_8_bits =
 // Four GPUs, 8 sequences of 32 tokens.
 Job job_in(const std::string& precision, const char* model, const std::vector<Override>& overrides) {
   const bool is_small = precision == "mxfp8" || precision == "nvfp4";
-  const std::string training = precision == "nvfp4" ? "precision: nvfp4"
-                                                    : "precision: fp8, fp8_recipe: " + precision;
+  const std::string training =
+      precision == "nvfp4" ? "precision: nvfp4" : "precision: fp8, fp8_recipe: " + precision;
   return job_from("simrun: 1\nmodel: " + std::string(model) +
                       "\ntraining: {seq_length: 32, micro_batch_size: 1, global_batch_size: 8, " + training +
                       "}\ncluster: {from: " + (is_small ? "dgx_b200" : "dgx_h100") +

@@ -89,6 +89,15 @@ class ScalarMath {
     return has(name + "_bias") ? added(y, part(parameter(name + "_bias"), of.number, out)) : y;
   }
 
+  // x / sqrt(mean of squares + epsilon) x weight.
+  Row rms_norm(const Row& x, const Row& weight) {
+    const Number square = tape_.scaled(dot(x, x), 1 / static_cast<double>(x.size()));
+    const Number scale = tape_.power(tape_.shifted(square, model_.norm_epsilon), -0.5);
+    Row y;
+    for (std::size_t i = 0; i < x.size(); ++i) y.push_back(tape_.times(tape_.times(x[i], scale), weight[i]));
+    return y;
+  }
+
   Row norm(const std::string& name, const Row& x) {
     const auto n = static_cast<double>(x.size());
     Row centred = x;

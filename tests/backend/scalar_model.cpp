@@ -38,13 +38,22 @@ class ScalarDecoder {
       m_.enter(layer);
       const bool has_experts = model_.experts.in_layer(layer);
       if (has_experts) experts_.begin_layer(tokens.size());
+      const NormPlacement norms = model_.norm_placement;
+      const auto before = [&](const char* name, const Row& x) {
+        return norms == NormPlacement::output ? x : m_.norm(name, x);
+      };
+      const auto behind = [&](const char* name, const Row& x) {
+        return norms == NormPlacement::pre ? x : m_.norm(name, x);
+      };
+      has_rope_ = model_.layer_kind(layer).has_rope;
       std::vector<Row> normed;
-      for (const Row& x : states) normed.push_back(m_.norm("input_norm", x));
+      for (const Row& x : states) normed.push_back(before("input_norm", x));
       const std::vector<Row> attended = model_.mla.on() ? latent_attention(normed) : attention(normed);
       for (std::size_t t = 0; t < states.size(); ++t) {
-        states[t] = m_.added(states[t], attended[t]);
-        const Row y = m_.norm("mlp_norm", states[t]);
-        states[t] = m_.added(states[t], has_experts ? experts_.of_token(y) : m_.feed_forward(y));
+        states[t] = m_.added(states[t], behind("attention_output_norm", attended[t]));
+        const Row y = before("mlp_norm", states[t]);
+        states[t] = m_.added(
+            states[t], behind("mlp_output_norm", has_experts ? experts_.of_token(y) : m_.feed_forward(y)));
       }
     }
     m_.enter(-1);
@@ -57,24 +66,55 @@ class ScalarDecoder {
     const auto group = static_cast<std::size_t>(model_.num_attention_heads) / kv_heads;
     const auto d = static_cast<std::size_t>(model_.head_dim);
     std::vector<Row> packed;
-    for (const Row& y : normed) packed.push_back(m_.product("qkv", y));
+    for (const Row& y : normed) packed.push_back(with_normed_heads(m_.product("qkv", y)));
+    const double scale =
+        model_.attention_scale > 0 ? model_.attention_scale : 1 / std::sqrt(static_cast<double>(d));
+    const auto turned = [&](const Row& row, std::size_t at) { return has_rope_ ? m_.rotated(row, at) : row; };
     std::vector<Row> out;
     for (std::size_t t = 0; t < normed.size(); ++t) {
       Row context;
       for (std::size_t head = 0; head < kv_heads; ++head)
         for (std::size_t g = 0; g < group; ++g) {
-          const Row query = m_.rotated(m_.part(packed[t], head * (group + 2) + g, d), t);
+          const Row query = turned(m_.part(packed[t], head * (group + 2) + g, d), t);
           std::vector<Row> keys, values;
           for (std::size_t j = 0; j <= t; ++j) {
-            keys.push_back(m_.rotated(m_.part(packed[j], head * (group + 2) + group, d), j));
+            keys.push_back(turned(m_.part(packed[j], head * (group + 2) + group, d), j));
             values.push_back(m_.part(packed[j], head * (group + 2) + group + 1, d));
           }
-          const Row of_head = m_.attended(query, keys, values, {1 / std::sqrt(static_cast<double>(d))});
+          const Row of_head = m_.attended(query, keys, values, {scale});
           context.insert(context.end(), of_head.begin(), of_head.end());
         }
       out.push_back(m_.product("attention_projection", context));
     }
     return out;
+  }
+
+  // Of packed queries, keys and values: queries and keys normed, each head alone (Qwen3), or those of all
+  // heads together (OLMo 2).
+  Row with_normed_heads(Row packed) {
+    const bool of_all = model_.qk_norm_of_all_heads;
+    if (!model_.qk_norm && !of_all) return packed;
+    const auto kv_heads = static_cast<std::size_t>(model_.num_key_value_heads);
+    const auto group = static_cast<std::size_t>(model_.num_attention_heads) / kv_heads;
+    const auto d = static_cast<std::size_t>(model_.head_dim);
+    const Row& weights = m_.parameter("qk_norm_weight");
+    for (const bool is_key : {false, true}) {
+      Row values, weight;
+      std::vector<std::size_t> places;
+      for (std::size_t head = 0; head < kv_heads; ++head)
+        for (std::size_t g = is_key ? group : 0; g < (is_key ? group + 1 : group); ++g)
+          for (std::size_t i = 0; i < d; ++i) {
+            places.push_back((head * (group + 2) + g) * d + i);
+            values.push_back(packed[places.back()]);
+            weight.push_back(weights[of_all ? (head * (group + 1) + g) * d + i : (is_key ? d : 0) + i]);
+          }
+      const std::size_t together = of_all ? values.size() : d;
+      for (std::size_t begin = 0; begin < values.size(); begin += together) {
+        const Row normed = m_.rms_norm(piece(values, begin, together), piece(weight, begin, together));
+        for (std::size_t i = 0; i < together; ++i) packed[places[begin + i]] = normed[i];
+      }
+    }
+    return packed;
   }
 
   // DeepSeek-V2, section 2.1, equations 37-47: all heads' keys and values from one compressed vector, and one
@@ -126,6 +166,7 @@ class ScalarDecoder {
   ScalarMath m_;
   ScalarExperts experts_;
   std::size_t samples_ = 0;
+  bool has_rope_ = true;  // the layer at hand
 };
 
 }  // namespace

@@ -76,6 +76,20 @@ TEST_CASE("a step of a small Llama is what its formulas say, scalar by scalar") 
       "num_attention_heads: 4, vocab_size: 50, rms_norm_eps: 0.01, rope_theta: 50}\n");
 }
 
+TEST_CASE("steps of OLMo 2, Qwen3, SmolLM3, GLM-4's norms and Granite are what their formulas say",
+          "[long]") {
+  const std::string shape =
+      "num_hidden_layers: 2, hidden_size: 24, intermediate_size: 40, num_attention_heads: 4, "
+      "num_key_value_heads: 2, vocab_size: 50";
+  for (const char* family : {"olmo2", "qwen3, head_dim: 6", "smollm3, no_rope_layer_interval: 2",
+                             "glm4, head_dim: 6, "
+                             "partial_rotary_factor: 1, attention_bias: false",
+                             "granite, attention_multiplier: 0.3"}) {
+    CAPTURE(family);
+    check_decoder(("model: {model_type: " + std::string(family) + ", " + shape + "}\n").c_str());
+  }
+}
+
 TEST_CASE("a step of latent attention is what its formulas say, scalar by scalar", "[long]") {
   for (const char* queries : {"", ", q_lora_rank: 10"}) {
     const std::string model =

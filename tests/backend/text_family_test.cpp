@@ -53,6 +53,31 @@ const TextFamily text_families[] = {
      "num_hidden_layers: 4, hidden_size: 24, intermediate_size: 40, num_attention_heads: 4, "
      "num_key_value_heads: 2, head_dim: 6, vocab_size: 50, attn_logit_softcapping: 0.7, "
      "final_logit_softcapping: 0.9, query_pre_attn_scalar: 9, sliding_window: 3"},
+    {"gemma",
+     "num_hidden_layers: 4, hidden_size: 24, intermediate_size: 40, num_attention_heads: 4, "
+     "num_key_value_heads: 2, vocab_size: 50, head_dim: 6"},
+    {"gemma3_text",
+     "num_hidden_layers: 4, hidden_size: 24, intermediate_size: 40, num_attention_heads: 4, "
+     "num_key_value_heads: 2, vocab_size: 50, head_dim: 6, query_pre_attn_scalar: 9, sliding_window: 3, "
+     "sliding_window_pattern: 2"},
+    {"glm4",
+     "num_hidden_layers: 4, hidden_size: 24, intermediate_size: 40, num_attention_heads: 4, "
+     "num_key_value_heads: 2, vocab_size: 50, head_dim: 8"},
+    {"olmo2",
+     "num_hidden_layers: 4, hidden_size: 24, intermediate_size: 40, num_attention_heads: 4, "
+     "num_key_value_heads: 2, vocab_size: 50"},
+    {"olmo3",
+     "num_hidden_layers: 4, hidden_size: 24, intermediate_size: 40, num_attention_heads: 4, "
+     "num_key_value_heads: 2, vocab_size: 50, sliding_window: 3"},
+    {"seed_oss",
+     "num_hidden_layers: 4, hidden_size: 24, intermediate_size: 40, num_attention_heads: 4, "
+     "num_key_value_heads: 2, vocab_size: 50, head_dim: 6, attention_dropout: 0, residual_dropout: 0"},
+    {"smollm3",
+     "num_hidden_layers: 4, hidden_size: 24, intermediate_size: 40, num_attention_heads: 4, "
+     "num_key_value_heads: 2, vocab_size: 50, no_rope_layers: [1, 0, 0, 1]"},
+    {"starcoder2",
+     "num_hidden_layers: 4, hidden_size: 24, intermediate_size: 40, num_attention_heads: 4, "
+     "num_key_value_heads: 2, vocab_size: 50, sliding_window: 3"},
     {"deepseek_v2",
      "num_hidden_layers: 4, hidden_size: 24, intermediate_size: 40, num_attention_heads: 4, vocab_size: 50, "
      "kv_lora_rank: 12, qk_nope_head_dim: 6, qk_rope_head_dim: 4, v_head_dim: 5, n_routed_experts: 4, "
@@ -203,8 +228,10 @@ TEST_CASE("adapters beside frozen weights in NF4, made whole for each product, i
 
 // The word table, of which the further layer's embedding is half of what it joins, is frozen.
 TEST_CASE("adapters of a model that predicts further tokens") {
-  const std::string model = std::string(tiny_gpt).insert(std::string(tiny_gpt).rfind('}'), ", mtp_num_layers: 1");
-  for (const char* parallelism : {"{}", "{pipeline_model_parallel_size: 2}", "{tensor_model_parallel_size: 2}"})
+  const std::string model =
+      std::string(tiny_gpt).insert(std::string(tiny_gpt).rfind('}'), ", mtp_num_layers: 1");
+  for (const char* parallelism :
+       {"{}", "{pipeline_model_parallel_size: 2}", "{tensor_model_parallel_size: 2}"})
     check_job({.model = model.c_str(),
                .parallelism = parallelism,
                .training = ", lora: {rank: 3, alpha: 5}",

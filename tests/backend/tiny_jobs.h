@@ -30,11 +30,10 @@ struct TinyJob {
 
 // Eight sequences of 8 tokens per step.
 inline Job tiny_job(const TinyJob& of) {
-  return job_from("simrun: 1\n" + std::string(of.model) +
-                  "training: {seq_length: 8, micro_batch_size: " + std::to_string(of.micro_batch_size) +
-                  ", global_batch_size: 8, precision: fp32" + of.training +
-                  "}\nparallelism: " + of.parallelism + "\noptimizer: " + of.optimizer + "\n" + of.more +
-                  "cluster: {from: dgx_a100, nodes: " + std::to_string(of.nodes) +
+  return job_from("simrun: 1\n" + std::string(of.model) + "training: {seq_length: 8, micro_batch_size: " +
+                  std::to_string(of.micro_batch_size) + ", global_batch_size: 8, precision: fp32" +
+                  of.training + "}\nparallelism: " + of.parallelism + "\noptimizer: " + of.optimizer + "\n" +
+                  of.more + "cluster: {from: dgx_a100, nodes: " + std::to_string(of.nodes) +
                   ", gpus_per_node: " + std::to_string(of.gpus) + "}\n");
 }
 

@@ -138,6 +138,14 @@ std::vector<RowKernel> rope_kernels(const Plan& plan, const Instruction& instruc
   return kernels;
 }
 
+// Of gated activations Transformer Engine's grouped MLP of experts fuses SwiGLU alone (megatron/core/transformer/
+// moe/experts.py, TEGroupedMLP: "Only support fusion of swiglu").
+bool fuses_gelu_gate(const Plan& plan, const Buffer& out) {
+  const FrameworkKernels& framework = plan.framework.kernels;
+  return framework.fused_activation &&
+         !(framework.expert_bias == ExpertBias::separate_fc2 && has_dimension(plan, out, "experts"));
+}
+
 // Empty: one kernel does it.
 std::vector<RowKernel> separate_kernels(const Plan& plan, const Instruction& instruction) {
   const FrameworkKernels& framework = plan.framework.kernels;
@@ -168,6 +176,11 @@ std::vector<RowKernel> separate_kernels(const Plan& plan, const Instruction& ins
                                         : of_elements(elements, {3 * b, 3 * b, 3 * b});
     case Function::swiglu_backward:  // the gradient has both halves
       return framework.fused_activation ? std::vector<RowKernel>()
+                                        : of_elements(elements / 2, {3 * b, 3 * b, 3 * b, 4 * b});
+    case Function::geglu:
+      return fuses_gelu_gate(plan, out) ? std::vector<RowKernel>() : of_elements(elements, {2 * b, 3 * b});
+    case Function::geglu_backward:
+      return fuses_gelu_gate(plan, out) ? std::vector<RowKernel>()
                                         : of_elements(elements / 2, {3 * b, 3 * b, 3 * b, 4 * b});
     case Function::gelu:
       return framework.fused_activation ? std::vector<RowKernel>()

@@ -112,14 +112,15 @@ std::vector<Instruction> adafactor_update(const UpdateContext& context, const Pa
   Sums factors(context, bucket), squares(context, bucket);
   for (const ParameterMatrix& matrix : bucket.matrices) {
     std::vector<AxisId> both = shard_axes;
-    both.insert(both.end(), matrix.axes.begin(), matrix.axes.end());
+    const std::vector<AxisId> own = matrix.axes();
+    both.insert(both.end(), own.begin(), own.end());
     squares.add("adafactor update norms", both, clipped(matrix));
     if (matrix.count == 0) continue;
     // Sums over rows, one per column, are partial where rows are cut; sums over columns likewise.
-    factors.add("adafactor column sums", matrix.splits_columns ? shard_axes : both,
+    factors.add("adafactor column sums", !matrix.column_axes.empty() ? shard_axes : both,
                 matrix.count * matrix.columns);
-    if (matrix.splits_columns)
-      factors.add("adafactor row sums", matrix.axes, share(matrix.count * matrix.rows, bucket.shards));
+    if (!matrix.column_axes.empty())
+      factors.add("adafactor row sums", own, share(matrix.count * matrix.rows, bucket.shards));
   }
   std::vector<Instruction> instructions = factors.instructions("adafactor factors", bucket.more_state);
   std::vector<Instruction> norms = squares.instructions("adafactor update norms", {});

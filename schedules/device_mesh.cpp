@@ -129,6 +129,12 @@ std::int64_t DeviceMesh::size(const std::vector<AxisId>& axes) const {
   return product;
 }
 
+std::string DeviceMesh::names(const std::vector<AxisId>& axes) const {
+  std::string text;
+  for (const AxisId axis : axes) text += (text.empty() ? "" : ",") + mesh.axes[axis].name;
+  return text;
+}
+
 // Of logical axes that name the same mesh axes, the first in this order does; a user's own are behind all.
 static std::size_t preference(const std::string& name) {
   constexpr std::array<std::string_view, 12> order{"tp",       "cp",       "dp",       "ep",

@@ -46,6 +46,8 @@ struct DeviceMesh {
   std::int64_t size(const std::vector<AxisId>& axes) const;
   // "dp x ep" for a list of axes: as few names as they have.
   std::string words(const std::vector<AxisId>& axes) const;
+  // "dp1,dp0": the mesh's own names, as Buffer::split has them.
+  std::string names(const std::vector<AxisId>& axes) const;
 };
 
 // Throws std::invalid_argument where the divisions have no common refinement (tp 3 beside ep 2).

@@ -124,6 +124,16 @@ std::int64_t work_at(const Plan& plan, const Instruction& instruction, const Tab
   return table == nullptr ? whole_work : table_value(plan, *table, place);
 }
 
+std::int32_t table_of_work(Plan& plan, std::int64_t work, const std::string& origin) {
+  ExtentTable table;
+  table.values = {work};
+  table.origin = origin;
+  const auto known = std::find(plan.extent_tables.begin(), plan.extent_tables.end(), table);
+  const auto number = static_cast<std::int32_t>(known - plan.extent_tables.begin());
+  if (known == plan.extent_tables.end()) plan.extent_tables.push_back(std::move(table));
+  return number;
+}
+
 bool has_table(const Plan& plan, const Buffer& buffer) {
   return std::any_of(buffer.dims.begin(), buffer.dims.end(),
                      [&](const BufferDim& dim) { return table_of(plan, dim.table) != nullptr; });

@@ -50,6 +50,10 @@ std::size_t zigzag_axes(const std::string& names);
 constexpr std::int64_t whole_work = 1'000'000;
 std::int64_t work_at(const Plan& plan, const Instruction& instruction, const TablePlace& place);
 
+// The number of a table that gives every rank this share of an instruction's work, added where the plan has
+// none.
+std::int32_t table_of_work(Plan& plan, std::int64_t work, const std::string& origin);
+
 // Whether a buffer's extents, or those or the share of an instruction, come from a table with values.
 bool has_table(const Plan& plan, const Buffer& buffer);
 bool has_table(const Plan& plan, const Instruction& instruction);

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "schedules/flat_buffer.h"
+#include "schedules/extent_tables.h"
 
 namespace simrun {
 namespace {
@@ -17,11 +17,13 @@ constexpr double of_x = 3.4445, of_gram = -4.7750, of_square = 2.0315;
 // Of an update to have adamw's root mean square, whatever the matrix's sides (Liu et al. 2025, equation 4).
 constexpr double update_scale = 0.2;
 
-// A member of the bucket of which a shard has a part: which, where it starts, and how many of its matrices.
-struct Touched {
-  const ParameterMatrix* matrix = nullptr;
-  std::int64_t offset = 0;  // elements
+// Matrices of one parameter of the bucket, one behind the other: where they start, and how many.
+struct Batch {
+  std::size_t member = 0;   // of ParameterBucket::matrices
+  std::int64_t first = 0;   // of the parameter's matrices
+  std::int64_t offset = 0;  // elements of the bucket
   std::int64_t count = 0;
+  bool of_fullest_shard = true;
 };
 
 // The sizes of a matrix of which tensor-parallel ranks hold parts.
@@ -29,41 +31,71 @@ struct WholeMatrix {
   std::int64_t rows = 0, columns = 0;
 };
 WholeMatrix whole(const DeviceMesh& mesh, const ParameterMatrix& matrix) {
-  const std::int64_t parts = mesh.size(matrix.axes);
-  if (matrix.splits_columns) return {matrix.rows, matrix.columns * parts};
-  return {matrix.rows * parts, matrix.columns};
+  return {matrix.rows * mesh.size(matrix.row_axes), matrix.columns * mesh.size(matrix.column_axes)};
 }
 
-double flops_of(const DeviceMesh& mesh, const std::vector<Touched>& matrices) {
+double flops_of(const DeviceMesh& mesh, const ParameterBucket& bucket, const std::vector<Batch>& batches) {
   double flops = 0;
-  for (const Touched& of : matrices) {
-    const WholeMatrix size = whole(mesh, *of.matrix);
+  for (const Batch& of : batches) {
+    const WholeMatrix size = whole(mesh, bucket.matrices[of.member]);
     flops += static_cast<double>(of.count) * newton_schulz_flops(size.rows, size.columns);
   }
   return flops;
 }
 
-std::vector<Touched> touched_by(const ParameterBucket& bucket, std::int64_t first, std::int64_t last) {
-  std::vector<Touched> touched;
+std::vector<Batch> touched_by(const ParameterBucket& bucket, std::int64_t first, std::int64_t last) {
+  std::vector<Batch> touched;
   std::int64_t offset = 0;
-  for (const ParameterMatrix& matrix : bucket.matrices) {
+  for (std::size_t member = 0; member < bucket.matrices.size(); ++member) {
+    const ParameterMatrix& matrix = bucket.matrices[member];
     const std::int64_t one = matrix.rows * matrix.columns;
     const std::int64_t begin = std::max<std::int64_t>(0, (first - offset) / one);
     const std::int64_t end = std::clamp<std::int64_t>((last - offset + one - 1) / one, 0, matrix.count);
-    if (last > offset && begin < end) touched.push_back({&matrix, offset + begin * one, end - begin});
+    if (last > offset && begin < end) touched.push_back({member, begin, offset + begin * one, end - begin});
     offset += matrix.count * one;
   }
   return touched;
 }
 
-std::vector<Touched> busiest_shard(const DeviceMesh& mesh, const ParameterBucket& bucket) {
-  const std::int64_t owned = bucket.elements / bucket.shards;
-  std::vector<Touched> busiest;
-  for (std::int64_t shard = 0; shard < bucket.shards; ++shard) {
-    std::vector<Touched> touched = touched_by(bucket, shard * owned, (shard + 1) * owned);
-    if (shard == 0 || flops_of(mesh, touched) > flops_of(mesh, busiest)) busiest = std::move(touched);
+// Matrices [first, first + count) of a parameter, at most so many together.
+void add_others(const ParameterBucket& bucket, Batch of, std::int64_t most, std::vector<Batch>& batches) {
+  const ParameterMatrix& matrix = bucket.matrices[of.member];
+  of.of_fullest_shard = false;
+  for (std::int64_t left = of.count; left > 0; left -= of.count) {
+    of.count = std::min(left, most);
+    batches.push_back(of);
+    of.first += of.count;
+    of.offset += of.count * matrix.rows * matrix.columns;
   }
-  return busiest;
+}
+
+// All matrices of a bucket: those of which the shard with most to do has a part, and around them the others,
+// of no parameter more together than one shard takes.
+std::vector<Batch> batches_of(const DeviceMesh& mesh, const ParameterBucket& bucket) {
+  const std::int64_t owned = bucket.elements / bucket.shards;
+  std::vector<Batch> fullest;
+  std::vector<std::int64_t> most(bucket.matrices.size(), 1);
+  for (std::int64_t shard = 0; shard < bucket.shards; ++shard) {
+    std::vector<Batch> touched = touched_by(bucket, shard * owned, (shard + 1) * owned);
+    for (const Batch& of : touched) most[of.member] = std::max(most[of.member], of.count);
+    if (shard == 0 || flops_of(mesh, bucket, touched) > flops_of(mesh, bucket, fullest))
+      fullest = std::move(touched);
+  }
+  std::vector<Batch> batches;
+  for (const Batch& all : touched_by(bucket, 0, bucket.unpadded)) {
+    const auto own = std::ranges::find(fullest, all.member, &Batch::member);
+    if (own == fullest.end()) {
+      add_others(bucket, all, most[all.member], batches);
+      continue;
+    }
+    add_others(bucket, {all.member, 0, all.offset, own->first}, most[all.member], batches);
+    batches.push_back(*own);
+    Batch behind = {all.member, own->first + own->count, 0, all.count - own->first - own->count};
+    const ParameterMatrix& matrix = bucket.matrices[all.member];
+    behind.offset = all.offset + behind.first * matrix.rows * matrix.columns;
+    add_others(bucket, behind, most[all.member], batches);
+  }
+  return batches;
 }
 
 Instruction kernel(Opcode opcode, Function function, std::vector<Index> inputs, Index output,
@@ -93,7 +125,15 @@ class MuonUpdate {
 
   std::vector<Instruction> run() {
     apply_momentum();
-    for (const Touched& of : busiest_shard(context_.step.mesh, bucket_)) orthogonalise(of);
+    for (const Batch& of : batches_of(context_.step.mesh, bucket_)) {
+      const std::size_t first = instructions_.size();
+      orthogonalise(of);
+      if (of.of_fullest_shard) continue;
+      for (auto at = instructions_.begin() + static_cast<std::ptrdiff_t>(first); at != instructions_.end();
+           ++at)
+        if (at->opcode != Opcode::free)
+          at->work_table = table_of_work(context_.plan, 0, "matrices of less busy shards");
+    }
     ParameterBucket without_momentum = bucket_;
     without_momentum.exp_avg = no_index;
     without_momentum.more_state.clear();
@@ -129,6 +169,8 @@ class MuonUpdate {
       update_shard_ = add_step_buffer(context_.plan, name_ + " muon update part", dtype,
                                       bucket_.elements / bucket_.shards);
       context_.plan.buffers[update_shard_].parent = update_;
+      for (const Index shard : {made, update_shard_})
+        context_.plan.buffers[shard].split = context_.plan.buffers[bucket_.gradient_shard].split;
     }
     Instruction momentum = kernel(Opcode::optimizer, Function::muon,
                                   {bucket_.gradient_shard, bucket_.exp_avg}, made, "muon momentum");
@@ -145,22 +187,35 @@ class MuonUpdate {
     emit(release_in_step({made}));
   }
 
+  // Of the rank's parts of matrices, or of whole ones.
+  Index add_matrices(const char* what, const Batch& of, WholeMatrix size, bool is_part) {
+    const ParameterMatrix& matrix = bucket_.matrices[of.member];
+    StoredMatrices stored{of.count, size.rows, size.columns, "", ""};
+    if (is_part) {
+      stored.leading_split = context_.step.mesh.names(matrix.row_axes);
+      stored.trailing_split = context_.step.mesh.names(matrix.column_axes);
+    }
+    if (matrix.columns_first) {
+      std::swap(stored.leading, stored.trailing);
+      std::swap(stored.leading_split, stored.trailing_split);
+    }
+    return add_step_buffer(context_.plan, name_ + what, context_.step.precision, stored);
+  }
+
   // Newton-Schulz of the matrices of one parameter, from the update and back into the rank's part of it.
-  void orthogonalise(const Touched& of) {
-    const ParameterMatrix& matrix = *of.matrix;
+  void orthogonalise(const Batch& of) {
+    const ParameterMatrix& matrix = bucket_.matrices[of.member];
     const WholeMatrix size = whole(context_.step.mesh, matrix);
     const NewtonSchulzBuffers& buffers =
         context_.workspace.of(context_.plan, of.count, std::min(size.rows, size.columns),
                               std::max(size.rows, size.columns), context_.step.precision);
-    const Index part = add_step_buffer(context_.plan, name_ + " muon matrix", context_.step.precision,
-                                       of.count * matrix.rows * matrix.columns);
+    const Index part = add_matrices(" muon matrix", of, {matrix.rows, matrix.columns}, true);
     context_.plan.buffers[part].parent = update_;
     context_.plan.buffers[part].parent_offset = of.offset;
     Index source = part;
-    if (!matrix.axes.empty()) {
-      source = add_step_buffer(context_.plan, name_ + " muon whole matrix", context_.step.precision,
-                               of.count * size.rows * size.columns);
-      emit(gather(context_.step.tensor_stream, matrix.axes, part, source, "muon gather over tp"));
+    if (!matrix.axes().empty()) {
+      source = add_matrices(" muon whole matrix", of, size, false);
+      emit(gather(context_.step.tensor_stream, matrix.axes(), part, source, "muon gather over tp"));
     }
     Instruction start =
         kernel(Opcode::map, Function::scale, {source}, buffers.x[0].whole, "muon normalisation");

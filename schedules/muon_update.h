@@ -14,8 +14,10 @@ namespace simrun {
 //      with fp32 gradients and parameters.
 //   3  5 Newton-Schulz iterations per matrix of m <= n: A = X X', B = b A + c A A, X = a X + B X, so
 //      5 (4 m^2 n + 2 m^3) FLOPs, which the polynomials' elementwise terms, fused into the products, do not
-//      change. A rank does this for the matrices of which its shard has a part, and tensor-parallel ranks
-//      all do it; a bucket is priced as the shard with most to do.
+//      change. A rank needs this of the matrices of which its shard has a part, and tensor-parallel ranks
+//      all do it. One program serves all shards: it has every matrix of the bucket, and those of which the
+//      shard with most to do has no part are no work (Instruction::work_table) and take no time. A device
+//      that runs the plan makes them all on every rank.
 //   4  the rank's part is kept, the rest discarded, and the parameters updated
 std::vector<Instruction> muon_update(const UpdateContext& context, const ParameterBucket& bucket);
 

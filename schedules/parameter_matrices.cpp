@@ -6,6 +6,10 @@
 namespace simrun {
 namespace {
 
+void append(std::vector<AxisId>& axes, const DimensionSplit* split) {
+  if (split != nullptr) axes.insert(axes.end(), split->axes.begin(), split->axes.end());
+}
+
 // `in`, `out`: dimensions of what the parameter is multiplied with and of the product.
 ParameterMatrix matrix_of(const Graph& graph, const Value& value, const Mesh& mesh,
                           const std::vector<DimensionId>& in, const std::vector<DimensionId>& out) {
@@ -15,16 +19,14 @@ ParameterMatrix matrix_of(const Graph& graph, const Value& value, const Mesh& me
   for (const DimensionId dim : graph.tensors[value.tensor].dims) {
     const std::int64_t extent = local_extent(graph, value.layout, dim, mesh);
     const bool column = has(in, dim) && !has(out, dim);
-    if (has(in, dim) && has(out, dim))
+    if (has(in, dim) && has(out, dim)) {
       matrix.count *= extent;
-    else
-      (column ? matrix.columns : matrix.rows) *= extent;
-    const bool of_all = has(in, dim) && has(out, dim);
-    if (!of_all && std::exchange(is_first, false)) matrix.columns_first = column;
-    const DimensionSplit* split = value.layout.split_of(dim);
-    if (split == nullptr || (has(in, dim) && has(out, dim))) continue;
-    matrix.axes.insert(matrix.axes.end(), split->axes.begin(), split->axes.end());
-    matrix.splits_columns = column;
+      continue;
+    }
+    (column ? matrix.columns : matrix.rows) *= extent;
+    (column ? matrix.whole_columns : matrix.whole_rows) *= graph.dimensions[dim].size;
+    if (std::exchange(is_first, false)) matrix.columns_first = column;
+    append(column ? matrix.column_axes : matrix.row_axes, value.layout.split_of(dim));
   }
   return matrix;
 }
@@ -32,16 +34,23 @@ ParameterMatrix matrix_of(const Graph& graph, const Value& value, const Mesh& me
 ParameterMatrix vector_of(const Graph& graph, const Value& value, const Mesh& mesh) {
   ParameterMatrix vector;
   for (const DimensionId dim : graph.tensors[value.tensor].dims) {
-    const DimensionSplit* split = value.layout.split_of(dim);
-    if (graph.dimensions[dim].name == "experts")
+    if (graph.dimensions[dim].name == "experts") {
       vector.vectors = local_extent(graph, value.layout, dim, mesh);
-    else if (split != nullptr)
-      vector.axes.insert(vector.axes.end(), split->axes.begin(), split->axes.end());
+      continue;
+    }
+    vector.whole_rows *= graph.dimensions[dim].size;
+    append(vector.row_axes, value.layout.split_of(dim));
   }
   return vector;
 }
 
 }  // namespace
+
+std::vector<AxisId> ParameterMatrix::axes() const {
+  std::vector<AxisId> all = row_axes;
+  all.insert(all.end(), column_axes.begin(), column_axes.end());
+  return all;
+}
 
 std::vector<ParameterMatrix> parameter_matrices(const Graph& graph, const ChunkCode& code, const Mesh& mesh) {
   std::map<ValueId, ParameterMatrix> known;

@@ -101,17 +101,6 @@ std::vector<Instruction> hand_over(const ChunkEmission& emission) {
   return copies;
 }
 
-// So many updates' worth of work.
-std::int32_t repeated_work(Plan& plan, std::int64_t times) {
-  ExtentTable table;
-  table.values = {times * whole_work};
-  table.origin = "an update for each worker";
-  const auto known = std::find(plan.extent_tables.begin(), plan.extent_tables.end(), table);
-  const auto number = static_cast<std::int32_t>(known - plan.extent_tables.begin());
-  if (known == plan.extent_tables.end()) plan.extent_tables.push_back(std::move(table));
-  return number;
-}
-
 // Asynchronous: one update of each worker's gradients in place of one of their sum.
 std::vector<Instruction> served_update(const StepContext& context, Plan& plan, const ParameterBucket& bucket,
                                        Index norm, CommunicationTable& table) {
@@ -119,7 +108,8 @@ std::vector<Instruction> served_update(const StepContext& context, Plan& plan, c
   std::vector<Instruction> update = optimizer_update({context, plan, table, workspace, norm}, bucket);
   if (context.servers.one_sided)
     for (Instruction& instruction : update)
-      instruction.work_table = repeated_work(plan, context.mesh.size(bucket.data_axes));
+      instruction.work_table =
+          table_of_work(plan, context.mesh.size(bucket.data_axes) * whole_work, "an update for each worker");
   return update;
 }
 

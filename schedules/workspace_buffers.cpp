@@ -47,6 +47,15 @@ Index add_step_buffer(Plan& plan, const std::string& name, Dtype dtype, std::int
   return buffer;
 }
 
+Index add_step_buffer(Plan& plan, const std::string& name, Dtype dtype, const StoredMatrices& matrices) {
+  const Index buffer = add_matrices(
+      plan, name, dtype,
+      {{"matrices", matrices.count}, {"leading", matrices.leading}, {"trailing", matrices.trailing}});
+  if (!matrices.leading_split.empty() || !matrices.trailing_split.empty())
+    plan.buffers[buffer].split = {"", matrices.leading_split, matrices.trailing_split};
+  return buffer;
+}
+
 const NewtonSchulzBuffers& MatrixWorkspace::of(Plan& plan, std::int64_t count, std::int64_t rows,
                                                std::int64_t columns, Dtype dtype) {
   const auto [at, is_new] = known_.try_emplace({count, rows, columns});

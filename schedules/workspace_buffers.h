@@ -12,6 +12,14 @@ namespace simrun {
 // Memory of a rank's optimizer step that is free again behind each use: `elements` without shape.
 Index add_step_buffer(Plan& plan, const std::string& name, Dtype dtype, std::int64_t elements);
 
+// The same of matrices as they lie in a parameter: [count, leading, trailing], whose rows may be either.
+// `split`: names of the axes over which ranks have parts of the leading and of the trailing dimension.
+struct StoredMatrices {
+  std::int64_t count = 1, leading = 1, trailing = 1;
+  std::string leading_split, trailing_split;
+};
+Index add_step_buffer(Plan& plan, const std::string& name, Dtype dtype, const StoredMatrices& matrices);
+
 // Buffers of one Newton-Schulz iteration over `count` matrices of rows <= columns. The views give the same
 // bytes the other names that a product needs: D[m, n] = A[m, k] B[k, n] goes by names.
 struct NewtonSchulzBuffers {

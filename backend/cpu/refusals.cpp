@@ -13,6 +13,14 @@ namespace {
 
 std::string no_kernel(const char* key) { return fmt::format("has no CPU kernel yet: {}", key); }
 
+// In Plan files of before.
+std::string made_by_earlier(const char* what) {
+  return fmt::format(
+      "is of {} in a plan of an earlier simrun, which lacks what its kernels need: compile "
+      "the job again",
+      what);
+}
+
 bool has_dim(const Plan& plan, const Buffer& buffer, const char* name) {
   return std::any_of(buffer.dims.begin(), buffer.dims.end(),
                      [&](const BufferDim& dim) { return plan.dimension_names[dim.name] == name; });
@@ -93,9 +101,10 @@ std::string map_refusal(const Plan& plan, const Instruction& what) {
     case Function::mla_rope_backward:
     case Function::concat: return missing_gradient_refusal(plan, what);
     case Function::scale:
-      // Muon starts from a part of its update, or from a matrix that is gathered.
-      return what.phase == Phase::optimizer && plan.buffers[what.inputs.at(0)].parent == no_index
-                 ? no_kernel("parallelism.tensor_model_parallel_size of muon: 1 has")
+      // A matrix that ranks gather must say which dimension they divide.
+      return what.phase == Phase::optimizer && plan.buffers[what.inputs.at(0)].parent == no_index &&
+                     plan.buffers[what.inputs.at(0)].dims.size() != 3
+                 ? made_by_earlier("muon over tensor-parallel ranks")
                  : "";
     default: return no_kernel("model.model_type: models of text have");
   }
@@ -167,17 +176,23 @@ std::string copy_refusal(const Plan& plan, const Instruction& what) {
   return is_part ? "" : no_kernel("model.model_type");
 }
 
-// An optimizer of whole matrices has parts of them on several ranks.
-std::string matrix_refusal(const Plan& plan, const Instruction& what) {
+// Muon's updates of a shard must say whose they are.
+std::string optimizer_refusal(const Plan& plan, const Instruction& what) {
   const Buffer& gradients = plan.buffers[what.inputs.at(0)];
-  const bool is_sharded = gradients.parent != no_index || gradients.shard_of != no_index;
-  const bool of_matrices = what.function == Function::adafactor || what.function == Function::muon ||
-                           what.function == Function::sum_squares;
-  const bool is_update = plan.buffers[what.outputs.at(0)].category == Category::weights;
-  // Muon's last kernel reads a part of its own update.
-  if (of_matrices && is_sharded && !(what.function == Function::muon && is_update))
-    return no_kernel("optimizer.zero_stage of adafactor and muon: 0 has");
-  return "";
+  const bool is_shard = gradients.parent != no_index || gradients.shard_of != no_index;
+  if (!is_shard) return "";
+  if (what.function == Function::adafactor || what.function == Function::sum_squares)
+    return no_kernel("optimizer.zero_stage of adafactor: 0 has");
+  const bool is_known = what.function != Function::muon || !plan.buffers[what.outputs.at(0)].split.empty() ||
+                        plan.buffers[what.outputs[0]].category == Category::weights;
+  return is_known ? "" : made_by_earlier("muon with optimizer.zero_stage");
+}
+
+// Muon's matrices of which only less busy ranks have a part: all ranks make them.
+bool is_of_other_shards(const Plan& plan, const Instruction& what) {
+  if (what.phase != Phase::optimizer || what.work_table < 0) return false;
+  const ExtentTable& work = plan.extent_tables[static_cast<std::size_t>(what.work_table)];
+  return work.axes.empty() && work.values == std::vector<std::int64_t>{0};
 }
 
 // Some ranks add up what this one has a part of.
@@ -195,7 +210,7 @@ std::string reduce_refusal(const Plan& plan, const Instruction& what) {
     return plan.buffers[output].category == Category::workspace;
   };
   const bool of_adafactor = what.function == Function::sum_squares && !what.constants.empty();
-  if (std::string why = of_adafactor ? matrix_refusal(plan, what) : ""; !why.empty()) return why;
+  if (std::string why = of_adafactor ? optimizer_refusal(plan, what) : ""; !why.empty()) return why;
   if (of_adafactor && plan.buffers[what.outputs.at(0)].category == Category::optimizer &&
       std::any_of(what.outputs.begin(), what.outputs.end(), is_workspace))
     return no_kernel("parallelism.tensor_model_parallel_size of adafactor: 1 has");
@@ -213,7 +228,8 @@ std::string reduce_refusal(const Plan& plan, const Instruction& what) {
 std::string cpu_refusal(const Plan& plan, const Instruction& what) {
   const bool is_attention = what.opcode == Opcode::attention || what.opcode == Opcode::attention_backward;
   const bool joins_blocks = what.function == Function::flash || what.function == Function::sum_gradients;
-  if (what.work_table >= 0 && !is_attention && !joins_blocks) return no_kernel("moe.load_imbalance");
+  if (what.work_table >= 0 && !is_attention && !joins_blocks && !is_of_other_shards(plan, what))
+    return no_kernel("moe.load_imbalance");
   switch (what.opcode) {
     case Opcode::input:
       return what.constants.size() > 1 || what.label.ends_with("images") || what.label.ends_with("tokens") ||
@@ -225,7 +241,7 @@ std::string cpu_refusal(const Plan& plan, const Instruction& what) {
     case Opcode::attention_backward: return attention_refusal(plan, what);
     case Opcode::gemm: return gemm_refusal(plan, what);
     case Opcode::copy: return copy_refusal(plan, what);
-    case Opcode::optimizer: return matrix_refusal(plan, what);
+    case Opcode::optimizer: return optimizer_refusal(plan, what);
     case Opcode::reduce: return reduce_refusal(plan, what);
     case Opcode::route:
       return what.constants.empty()

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "schedules/compile.h"
@@ -101,6 +102,47 @@ TEST_CASE("five Newton-Schulz iterations of an m x n matrix take 5 (4 m^2 n + 2 
   // A bucket of 4 layers of 12 units over 8 shards of 6: the fullest has parts of fc1 and fc2, 36 of 4 x 56.
   CHECK(optimizer_flops(plan_with(8, 1, {{"name", "muon"}, {"zero_stage", "1"}})) <= all / 4);
   CHECK(optimizer_flops(plan_with(8, 1, {{"name", "muon"}, {"zero_stage", "1"}})) >= all / 8);
+}
+
+// Which of the program's matrices take time, and how many it has.
+struct Matrices {
+  std::int64_t timed = 0, all = 0, most_together = 0;
+};
+static Matrices matrices_of(const Plan& plan) {
+  Matrices matrices;
+  for (const Segment& segment : plan.segments)
+    for (const Instruction& what : segment.instructions) {
+      if (what.label != "muon normalisation") continue;
+      const std::int64_t count = plan.buffers[what.outputs[0]].dims[0].extent;
+      matrices.all += count;
+      if (what.work_table < 0) matrices.timed += count;
+      matrices.most_together = std::max(matrices.most_together, count);
+    }
+  return matrices;
+}
+
+TEST_CASE("a sharded Muon's program has every matrix, of which the fullest shard's take time") {
+  const Matrices whole = matrices_of(plan_with(8, 1, {{"name", "muon"}}));
+  CHECK(whole.all == 4 * 4);
+  CHECK(whole.timed == 4 * 4);
+  const Matrices sharded = matrices_of(plan_with(8, 1, {{"name", "muon"}, {"zero_stage", "1"}}));
+  CHECK(sharded.all == 4 * 4);
+  CHECK(sharded.timed <= 4);  // 48 h^2 over 8 shards of 6: of 4, 4, 1 and 3
+}
+
+TEST_CASE("a sharded Muon's experts are made together in no greater number than a shard has") {
+  const auto experts = [](const char* zero) {
+    return matrices_of(compile(job_from(small_gpt(2, 1, 1, 1), {{"model.num_experts", "8"},
+                                                                {"optimizer.name", "muon"},
+                                                                {"optimizer.zero_stage", zero},
+                                                                {"cluster.gpus_per_node", "8"},
+                                                                {"cluster.nics_per_node", "8"},
+                                                                {"training.global_batch_size", "16"}})));
+  };
+  CHECK(experts("0").most_together == 8);
+  CHECK(experts("1").all == experts("0").all);
+  CHECK(experts("1").most_together < 8);
+  CHECK(experts("1").timed < experts("1").all);
 }
 
 TEST_CASE("Distributed Muon gathers updates in bf16 beside adamw's traffic: at most 1.25 times as much") {

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "schedules/extent_tables.h"
 #include "schedules/plan.h"
 
 namespace simrun {
@@ -22,7 +23,7 @@ inline double all_kept_bytes_per_parameter(const Plan& plan) {
   return bytes;
 }
 
-// Bytes that one GPU hands to the collectives of a kind in a step: the whole buffer of each.
+// Bytes that one GPU hands to the collectives of a kind in a step: the whole buffer of each, or its share.
 inline double collective_bytes(const Plan& plan, Opcode opcode, const std::string& label) {
   double bytes = 0;
   for (const Program& program : plan.programs)
@@ -30,7 +31,11 @@ inline double collective_bytes(const Plan& plan, Opcode opcode, const std::strin
       for (const Instruction& what : plan.segments[entry.segment].instructions) {
         if (what.opcode != opcode || what.label != label) continue;
         const Buffer& whole = plan.buffers[opcode == Opcode::all_gather ? what.outputs[0] : what.inputs[0]];
-        bytes += static_cast<double>(whole.elements() * bytes_of(whole.dtype));
+        const double share =
+            what.work_table < 0
+                ? 1
+                : mean_value(plan.extent_tables[static_cast<std::size_t>(what.work_table)]) / whole_work;
+        bytes += share * static_cast<double>(whole.elements() * bytes_of(whole.dtype));
       }
   return bytes;
 }

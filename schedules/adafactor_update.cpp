@@ -1,71 +1,60 @@
 #include "schedules/adafactor_update.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <string>
 #include <utility>
+
+#include "schedules/adafactor_parameters.h"
 
 namespace simrun {
 namespace {
 
 std::int64_t share(std::int64_t elements, std::int64_t shards) { return (elements + shards - 1) / shards; }
 
-// Numbers of the update, and behind them of every parameter: matrices, rows, columns, and 1 where [columns,
-// rows] lie in memory; of vectors 0, the elements of each, their number and 0.
-std::vector<double> adafactor_constants(const UpdateContext& context, const ParameterBucket& bucket) {
-  std::vector<double> constants = update_constants(context);
-  for (const ParameterMatrix& of : bucket.matrices) {
-    const std::int64_t rows = of.count == 0 ? of.elements / of.vectors : of.rows;
-    const std::int64_t columns = of.count == 0 ? of.vectors : of.columns;
-    for (const std::int64_t number : {of.count, rows, columns, std::int64_t{of.columns_first ? 1 : 0}})
-      constants.push_back(static_cast<double>(number));
-  }
-  return constants;
+std::vector<AxisId> joined(std::vector<AxisId> axes, const std::vector<AxisId>& more) {
+  axes.insert(axes.end(), more.begin(), more.end());
+  return axes;
 }
 
-Instruction sums(const UpdateContext& context, const ParameterBucket& bucket, std::vector<Index> results,
-                 const char* label) {
-  Instruction instruction;
-  instruction.opcode = Opcode::reduce;
-  instruction.function = Function::sum_squares;
-  instruction.phase = Phase::optimizer;
-  instruction.inputs = {bucket.gradient_shard};
-  instruction.outputs = std::move(results);
-  instruction.label = label;
-  instruction.constants = adafactor_constants(context, bucket);
-  // A number that is known on the host: no operand.
-  if (context.norm != no_index) instruction.waits_for = {context.norm};
-  return instruction;
+Instruction release_of(std::vector<Index> buffers) {
+  Instruction release;
+  release.opcode = Opcode::free;
+  release.phase = Phase::optimizer;
+  release.inputs = std::move(buffers);
+  return release;
 }
 
-// An update is clipped by the root mean square of its matrix or vector: of one expert's, wherever the others
-// are.
-std::int64_t clipped(const ParameterMatrix& matrix) {
-  return matrix.count == 0 ? matrix.vectors : matrix.count;
-}
-
-// All-reduces that are made of a list of buffers, by the axes over which each is partial.
+// Numbers that a kernel writes of every parameter, in one buffer for all that are partial over the same axes,
+// and the all-reduces behind it.
 class Sums {
  public:
-  Sums(const UpdateContext& context, const ParameterBucket& bucket) : context_(context), bucket_(bucket) {}
+  explicit Sums(const UpdateContext& context) : context_(context) {}
 
   void add(const std::string& name, std::vector<AxisId> axes, std::int64_t elements) {
-    if (elements > 0 && !axes.empty()) elements_[std::pair{name, std::move(axes)}] += elements;
+    elements_[std::pair{name, std::move(axes)}] += elements;
   }
 
-  // The kernel that writes the sums (with `also`), the all-reduces, and their FREE.
-  std::vector<Instruction> instructions(const char* label, const std::vector<Index>& also) {
-    std::vector<Index> results = also;
+  // The buffer's among `made`; -1: there is none.
+  std::int64_t number(const std::string& name, const std::vector<AxisId>& axes) const {
+    const auto found = elements_.find(std::pair{name, axes});
+    return found == elements_.end() ? -1 : std::distance(elements_.begin(), found);
+  }
+
+  void make() {
+    for (const auto& [what, elements] : elements_)
+      made.push_back(add_step_buffer(context_.plan, what.first, Dtype::fp32, elements));
+  }
+
+  std::vector<Instruction> reductions() const {
     std::vector<Instruction> reductions;
-    Instruction release;
-    release.opcode = Opcode::free;
-    release.phase = Phase::optimizer;
+    auto sum = made.begin();
     for (const auto& [what, elements] : elements_) {
       const auto& [name, axes] = what;
-      const Index sum = add_step_buffer(context_.plan, name, Dtype::fp32, elements);
-      results.push_back(sum);
-      release.inputs.push_back(sum);
       Instruction reduction;
+      reduction.inputs = reduction.outputs = {*sum++};
+      if (axes.empty()) continue;  // the rank has all of it
       reduction.opcode = Opcode::all_reduce;
       reduction.phase = Phase::reduction;
       reduction.stream = context_.step.data_stream;
@@ -73,23 +62,126 @@ class Sums {
       communication.group.axes = axes;
       communication.cause = name + ": partial sum over " + context_.step.mesh.words(axes);
       reduction.communication = context_.table.add(communication);
-      reduction.inputs = reduction.outputs = {sum};
       reduction.label = name;
       reductions.push_back(std::move(reduction));
     }
-    reductions.insert(reductions.begin(), sums(context_, bucket_, std::move(results), label));
-    made = release.inputs;
-    if (!release.inputs.empty()) freed = {std::move(release)};
     return reductions;
   }
 
-  std::vector<Index> made;         // the sums
-  std::vector<Instruction> freed;  // behind their last reader
+  std::vector<Index> made;
 
  private:
   const UpdateContext& context_;
-  const ParameterBucket& bucket_;
   std::map<std::pair<std::string, std::vector<AxisId>>, std::int64_t> elements_;
+};
+
+constexpr const char* row_sums = "adafactor row sums";
+constexpr const char* column_sums = "adafactor column sums";
+constexpr const char* update_norms = "adafactor update norms";
+
+class AdafactorUpdate {
+ public:
+  AdafactorUpdate(const UpdateContext& context, const ParameterBucket& bucket)
+      : context_(context), bucket_(bucket), factors_(context), norms_(context) {
+    if (bucket.shards > 1) shard_axes_ = bucket.shard_axes;
+  }
+
+  std::vector<Instruction> run() {
+    for (const ParameterMatrix& matrix : bucket_.matrices) add(matrix);
+    factors_.make();
+    norms_.make();
+    constants_ = update_constants(context_);
+    std::vector<FactoredParameter> parameters;
+    for (const ParameterMatrix& matrix : bucket_.matrices) parameters.push_back(factored(matrix));
+    append_parameters(constants_, parameters);
+
+    std::vector<Instruction> instructions;
+    const auto append = [&](std::vector<Instruction> more) {
+      std::ranges::move(more, std::back_inserter(instructions));
+    };
+    append({reduce("adafactor factors", {}, {&bucket_.more_state, &factors_.made})});
+    append(factors_.reductions());
+    append({reduce("adafactor update norms", {&bucket_.more_state, &factors_.made}, {&norms_.made})});
+    append(norms_.reductions());
+    append({update()});
+    if (!factors_.made.empty()) append({release_of(factors_.made)});
+    append({release_of(norms_.made)});
+    return instructions;
+  }
+
+ private:
+  using Lists = std::vector<const std::vector<Index>*>;
+
+  // Sums over rows, one per column, are partial where rows are cut; sums over columns likewise. Shards of a
+  // flat bucket cut wherever they end: of a matrix they leave parts of rows.
+  std::vector<AxisId> row_axes(const ParameterMatrix& of) const {
+    return joined(shard_axes_, of.column_axes);
+  }
+  std::vector<AxisId> column_axes(const ParameterMatrix& of) const {
+    return joined(shard_axes_, of.row_axes);
+  }
+  std::vector<AxisId> norm_axes(const ParameterMatrix& of) const { return joined(shard_axes_, of.axes()); }
+
+  void add(const ParameterMatrix& of) {
+    // An update is clipped by the root mean square of its matrix or vector: of one expert's, wherever the
+    // others are.
+    norms_.add(update_norms, norm_axes(of), of.count == 0 ? of.vectors : of.count);
+    if (!row_axes(of).empty())
+      factors_.add(row_sums, row_axes(of), of.count == 0 ? of.elements : of.count * of.rows);
+    if (of.count > 0 && !column_axes(of).empty())
+      factors_.add(column_sums, column_axes(of), of.count * of.columns);
+  }
+
+  FactoredParameter factored(const ParameterMatrix& of) const {
+    const DeviceMesh& mesh = context_.step.mesh;
+    FactoredParameter result;
+    const bool is_vector = of.count == 0;
+    result.matrices = of.count;
+    result.rows = is_vector ? of.elements / of.vectors : of.rows;
+    result.columns = is_vector ? of.vectors : of.columns;
+    result.columns_first = of.columns_first;
+    result.whole_rows = of.whole_rows;
+    result.whole_columns = of.whole_columns;
+    result.divides_rows = mesh.size(of.row_axes) > 1;
+    result.norms = norms_.number(update_norms, norm_axes(of));
+    result.row_sums = factors_.number(row_sums, row_axes(of));
+    if (!is_vector) result.column_sums = factors_.number(column_sums, column_axes(of));
+    result.row_copies = mesh.size(of.column_axes);  // each shard keeps rows of its own
+    result.column_copies = mesh.size(column_axes(of));
+    return result;
+  }
+
+  Instruction reduce(const char* label, const Lists& reads, const Lists& writes) const {
+    Instruction instruction;
+    instruction.opcode = Opcode::reduce;
+    instruction.function = Function::sum_squares;
+    instruction.phase = Phase::optimizer;
+    instruction.inputs = {bucket_.gradient_shard};
+    for (const std::vector<Index>* list : reads)
+      instruction.inputs.insert(instruction.inputs.end(), list->begin(), list->end());
+    for (const std::vector<Index>* list : writes)
+      instruction.outputs.insert(instruction.outputs.end(), list->begin(), list->end());
+    instruction.label = label;
+    instruction.constants = constants_;
+    // A number that is known on the host: no operand.
+    if (context_.norm != no_index) instruction.waits_for = {context_.norm};
+    return instruction;
+  }
+
+  Instruction update() const {
+    Instruction update = update_kernel(context_, bucket_, Function::adafactor, bucket_.gradient_shard);
+    update.constants = constants_;
+    if (context_.norm != no_index) update.waits_for = {context_.norm};
+    for (const std::vector<Index>* list : {&factors_.made, &norms_.made})
+      update.inputs.insert(update.inputs.end(), list->begin(), list->end());
+    return update;
+  }
+
+  const UpdateContext& context_;
+  const ParameterBucket& bucket_;
+  std::vector<AxisId> shard_axes_;
+  Sums factors_, norms_;
+  std::vector<double> constants_;
 };
 
 }  // namespace
@@ -108,46 +200,7 @@ FactoredElements factored_elements(const ParameterBucket& bucket) {
 }
 
 std::vector<Instruction> adafactor_update(const UpdateContext& context, const ParameterBucket& bucket) {
-  const std::vector<AxisId> shard_axes = bucket.shards > 1 ? bucket.shard_axes : std::vector<AxisId>{};
-  Sums factors(context, bucket), squares(context, bucket);
-  for (const ParameterMatrix& matrix : bucket.matrices) {
-    std::vector<AxisId> both = shard_axes;
-    const std::vector<AxisId> own = matrix.axes();
-    both.insert(both.end(), own.begin(), own.end());
-    squares.add("adafactor update norms", both, clipped(matrix));
-    if (matrix.count == 0) continue;
-    // Sums over rows, one per column, are partial where rows are cut; sums over columns likewise.
-    factors.add("adafactor column sums", !matrix.column_axes.empty() ? shard_axes : both,
-                matrix.count * matrix.columns);
-    if (!matrix.column_axes.empty())
-      factors.add("adafactor row sums", own, share(matrix.count * matrix.rows, bucket.shards));
-  }
-  std::vector<Instruction> instructions = factors.instructions("adafactor factors", bucket.more_state);
-  std::vector<Instruction> norms = squares.instructions("adafactor update norms", {});
-  // Without anything to sum over ranks the norms, one number each, stay on the rank.
-  if (norms.front().outputs.empty()) {
-    std::int64_t elements = 0;
-    for (const ParameterMatrix& matrix : bucket.matrices) elements += clipped(matrix);
-    const Index local = add_step_buffer(context.plan, "adafactor update norms", Dtype::fp32, elements);
-    norms.front().outputs = squares.made = {local};
-    Instruction release;
-    release.opcode = Opcode::free;
-    release.phase = Phase::optimizer;
-    release.inputs = {local};
-    squares.freed = {release};
-  }
-  std::vector<Index>& reads = norms.front().inputs;
-  reads.insert(reads.end(), bucket.more_state.begin(), bucket.more_state.end());
-  reads.insert(reads.end(), factors.made.begin(), factors.made.end());
-  instructions.insert(instructions.end(), norms.begin(), norms.end());
-  Instruction update = update_kernel(context, bucket, Function::adafactor, bucket.gradient_shard);
-  update.constants = adafactor_constants(context, bucket);
-  if (context.norm != no_index) update.waits_for = {context.norm};
-  update.inputs.insert(update.inputs.end(), squares.made.begin(), squares.made.end());
-  instructions.push_back(std::move(update));
-  for (const Sums* of : {&factors, &squares})
-    instructions.insert(instructions.end(), of->freed.begin(), of->freed.end());
-  return instructions;
+  return AdafactorUpdate(context, bucket).run();
 }
 
 }  // namespace simrun

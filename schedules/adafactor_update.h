@@ -13,8 +13,10 @@ namespace simrun {
 //      expert's are clipped alone, so that it does not matter which ranks have the others
 //   3  the update
 // Where ranks hold parts of a matrix, sums over a dimension that is cut are all-reduced before they are used:
-// under ZeRO matrices are cut by rows, as FSDP2 cuts them, so sums over rows are; under tensor parallelism
-// those over the split dimension. The root mean squares, one number each, are all-reduced over both.
+// under tensor parallelism those over the split dimension; under ZeRO both, since shards of a flat bucket end
+// within rows. Of rows' moments a shard keeps its part (FSDP2's division of the state), and adds what it
+// keeps, decayed, to the sums: what is all-reduced are the new moments. The root mean squares, one number
+// each, are all-reduced over all of these ranks.
 std::vector<Instruction> adafactor_update(const UpdateContext& context, const ParameterBucket& bucket);
 
 // Elements of the second moments that one rank keeps of a bucket: a row's and a column's mean per matrix, and

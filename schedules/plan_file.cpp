@@ -11,6 +11,7 @@
 #include <iterator>
 
 #include "configs/diagnostics.h"
+#include "schedules/adafactor_parameters.h"
 #include "schedules/lint.h"
 #include "schedules/plan_message.h"
 
@@ -200,7 +201,8 @@ bool is_new_in_version_22(const Plan& plan) {
          });
 }
 
-// Rows of nodes and GPUs whose sums are weighted where the experts are, norms over all heads.
+// Rows of nodes and GPUs whose sums are weighted where the experts are, norms over all heads, Adafactor of
+// parts of matrices.
 bool is_new_in_version_23(const Plan& plan) {
   return std::ranges::any_of(plan.segments, [&](const Segment& segment) {
     return std::ranges::any_of(segment.instructions, [&](const Instruction& what) {
@@ -208,7 +210,7 @@ bool is_new_in_version_23(const Plan& plan) {
           what.opcode == Opcode::gather && what.function == Function::combine && what.inputs.size() == 2;
       const bool of_all_heads = what.opcode == Opcode::norm && what.function == Function::qk_norm &&
                                 plan.buffers[what.inputs.at(1)].dims.size() == 3;
-      return weights || of_all_heads;
+      return weights || of_all_heads || tells_parts(what);
     });
   });
 }
@@ -224,8 +226,8 @@ bool is_new_in_version_23(const Plan& plan) {
 // version 16 have fp8 at its peak's share, those of version 17 tensor-parallel ranks send parts, those of
 // version 18 hold all logits at once and route for nothing, those of version 19 begin steps at once, those of
 // version 20 know no scan, those of version 21 scan too fast or take a scale of NF4 for four bytes, and those
-// of version 22 would take what weights a GPU's rows for what says where tokens' rows are, and norms of all
-// heads for norms of each.
+// of version 22 would take what weights a GPU's rows for what says where tokens' rows are, norms of all heads
+// for norms of each, and Adafactor's numbers of a parameter for others.
 std::uint64_t version_needed(const Plan& plan) {
   if (is_new_in_version_23(plan)) return 23;
   if (is_new_in_version_22(plan)) return 22;

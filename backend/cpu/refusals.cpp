@@ -7,6 +7,7 @@
 
 #include "backend/cpu/packed_parts.h"
 #include "backend/expert_rows.h"
+#include "schedules/adafactor_parameters.h"
 
 namespace simrun {
 namespace {
@@ -176,14 +177,40 @@ std::string copy_refusal(const Plan& plan, const Instruction& what) {
   return is_part ? "" : no_kernel("model.model_type");
 }
 
+bool is_summed_over_ranks(const Plan& plan, Index buffer) {
+  return std::ranges::any_of(plan.segments, [&](const Segment& segment) {
+    return std::ranges::any_of(segment.instructions, [&](const Instruction& what) {
+      return what.opcode == Opcode::all_reduce && what.inputs.at(0) == buffer;
+    });
+  });
+}
+
+bool is_shard(const Buffer& gradients) {
+  return gradients.parent != no_index || gradients.shard_of != no_index;
+}
+
+// Its update, or the sums in front of it.
+std::string adafactor_refusal(const Plan& plan, const Instruction& what) {
+  if (!tells_parts(what)) {
+    const auto is_partial = [&](Index buffer) {
+      return plan.buffers[buffer].category == Category::workspace && is_summed_over_ranks(plan, buffer);
+    };
+    const bool has_parts = is_shard(plan.buffers[what.inputs.at(0)]) ||
+                           std::ranges::any_of(what.inputs, is_partial) ||
+                           std::ranges::any_of(what.outputs, is_partial);
+    return has_parts ? made_by_earlier("adafactor over ranks that have parts of matrices") : "";
+  }
+  const auto has_blocks = [](const FactoredParameter& of) { return of.divides_rows && of.row_copies > 1; };
+  return std::ranges::any_of(factored_parameters(what), has_blocks)
+             ? no_kernel("optimizer.name: adafactor of a matrix whose rows and columns both are divided")
+             : "";
+}
+
 // Muon's updates of a shard must say whose they are.
 std::string optimizer_refusal(const Plan& plan, const Instruction& what) {
-  const Buffer& gradients = plan.buffers[what.inputs.at(0)];
-  const bool is_shard = gradients.parent != no_index || gradients.shard_of != no_index;
-  if (!is_shard) return "";
-  if (what.function == Function::adafactor || what.function == Function::sum_squares)
-    return no_kernel("optimizer.zero_stage of adafactor: 0 has");
-  const bool is_known = what.function != Function::muon || !plan.buffers[what.outputs.at(0)].split.empty() ||
+  if (what.function == Function::adafactor) return adafactor_refusal(plan, what);
+  const bool is_known = what.function != Function::muon || !is_shard(plan.buffers[what.inputs.at(0)]) ||
+                        !plan.buffers[what.outputs.at(0)].split.empty() ||
                         plan.buffers[what.outputs[0]].category == Category::weights;
   return is_known ? "" : made_by_earlier("muon with optimizer.zero_stage");
 }
@@ -195,29 +222,8 @@ bool is_of_other_shards(const Plan& plan, const Instruction& what) {
   return work.axes.empty() && work.values == std::vector<std::int64_t>{0};
 }
 
-// Some ranks add up what this one has a part of.
-bool is_summed_over_ranks(const Plan& plan, Index buffer) {
-  return std::ranges::any_of(plan.segments, [&](const Segment& segment) {
-    return std::ranges::any_of(segment.instructions, [&](const Instruction& what) {
-      return what.opcode == Opcode::all_reduce && what.inputs.at(0) == buffer;
-    });
-  });
-}
-
-// Sums over ranks of what adafactor keeps by row and by column, and of its updates' norms.
 std::string reduce_refusal(const Plan& plan, const Instruction& what) {
-  const auto is_workspace = [&](Index output) {
-    return plan.buffers[output].category == Category::workspace;
-  };
-  const bool of_adafactor = what.function == Function::sum_squares && !what.constants.empty();
-  if (std::string why = of_adafactor ? optimizer_refusal(plan, what) : ""; !why.empty()) return why;
-  if (of_adafactor && plan.buffers[what.outputs.at(0)].category == Category::optimizer &&
-      std::any_of(what.outputs.begin(), what.outputs.end(), is_workspace))
-    return no_kernel("parallelism.tensor_model_parallel_size of adafactor: 1 has");
-  if (of_adafactor && std::ranges::any_of(what.outputs, [&](Index output) {
-        return is_workspace(output) && is_summed_over_ranks(plan, output);
-      }))
-    return no_kernel("adafactor of parameters whose heads or groups context-parallel ranks divide");
+  if (what.function == Function::sum_squares && !what.constants.empty()) return adafactor_refusal(plan, what);
   const bool is_known = what.function == Function::sum || what.function == Function::max ||
                         what.function == Function::sum_squares;
   return is_known ? "" : no_kernel("model.model_type");

@@ -128,25 +128,6 @@ TEST_CASE("muon makes updates orthogonal and is the same on data-parallel and pi
   }
 }
 
-TEST_CASE("where an optimizer of matrices would have parts of them on several ranks it is refused by key") {
-  const auto first = [](const TinyJob& job) {
-    const std::vector<std::string> said = execution_refusals(tiny_plan(job), ExecutionDevice::cpu_f64);
-    return said.empty() ? "" : said.front();
-  };
-  const std::string zero = "optimizer.zero_stage of adafactor: 0 has";
-  CHECK(first({.optimizer = "{name: adafactor, zero_stage: 1}", .gpus = 2}).find(zero) != std::string::npos);
-  CHECK(first({.parallelism = "{tensor_model_parallel_size: 2}", .optimizer = "{name: adafactor}", .gpus = 2})
-            .find("parallelism.tensor_model_parallel_size of adafactor") != std::string::npos);
-  // Sinks are divided by heads, so that a rank has part of a vector whose update is clipped by its whole.
-  CHECK(first({.model = "model: {model_type: gpt_oss, num_hidden_layers: 1, hidden_size: 24, "
-                        "intermediate_size: 16, num_attention_heads: 4, num_key_value_heads: 2, head_dim: 6, "
-                        "vocab_size: 50, num_local_experts: 4, num_experts_per_tok: 2, sliding_window: 4}\n",
-               .parallelism = "{context_parallel_size: 2, cp_comm_type: a2a}",
-               .optimizer = "{name: adafactor}",
-               .gpus = 2})
-            .find("adafactor of parameters whose heads or groups") != std::string::npos);
-}
-
 TEST_CASE("types that are not run are refused by their own key") {
   for (const auto& [optimizer, key] :
        {std::pair{"{exp_avg_dtype: fp8}", "optimizer.exp_avg_dtype: fp8"},

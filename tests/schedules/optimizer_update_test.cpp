@@ -55,7 +55,7 @@ TEST_CASE("Adafactor keeps a row and a column of second moments per matrix, and 
   CHECK(state_elements(plan, "main weights") == static_cast<double>(plan.job.parameters));
 }
 
-TEST_CASE("Adafactor's rows are cut by ZeRO, and its sums over rows are all-reduced") {
+TEST_CASE("Adafactor's rows are cut by ZeRO, and its sums over rows and columns are all-reduced") {
   const Plan plan = plan_with(8, 1, {{"name", "adafactor"}, {"zero_stage", "1"}});
   const double rows = 4 * (3072 + 1024 + 4096 + 1024) + 51200 + 512;
   const double vectors = 4 * (4 * 1024 + 3072 + 1024 + 4096 + 1024) + 2 * 1024;
@@ -63,11 +63,13 @@ TEST_CASE("Adafactor's rows are cut by ZeRO, and its sums over rows are all-redu
   CHECK(state_elements(plan, "by row") == (rows + vectors) / 8);
   CHECK(state_elements(plan, "by column") == columns);
   CHECK(collective_bytes(plan, Opcode::all_reduce, "adafactor column sums") == 4 * columns);
+  // A shard of a flat bucket ends within a row, and has part of a vector.
+  CHECK(collective_bytes(plan, Opcode::all_reduce, "adafactor row sums") == 4 * (rows + vectors));
   // One number per parameter: 4 x 12, two embeddings, final norm.
   CHECK(collective_bytes(plan, Opcode::all_reduce, "adafactor update norms") == 4 * (4 * 12 + 2 + 2));
-  // Whole matrices on every rank need neither.
-  CHECK(collective_bytes(plan_with(8, 1, {{"name", "adafactor"}}), Opcode::all_reduce,
-                         "adafactor column sums") == 0);
+  // Whole matrices on every rank need none of it.
+  for (const char* sums : {"adafactor column sums", "adafactor row sums", "adafactor update norms"})
+    CHECK(collective_bytes(plan_with(8, 1, {{"name", "adafactor"}}), Opcode::all_reduce, sums) == 0);
 }
 
 TEST_CASE("Adafactor's sums over a dimension that tensor parallelism cuts are all-reduced") {

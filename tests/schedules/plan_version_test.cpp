@@ -3,6 +3,7 @@
 #include <functional>
 #include <vector>
 
+#include "schedules/adafactor_parameters.h"
 #include "schedules/compile.h"
 #include "schedules/plan_file.h"
 #include "tests/jobs.h"
@@ -267,6 +268,19 @@ TEST_CASE("a plan whose nodes' or GPUs' rows are weighted on their way back is v
   const Plan weighted = plan("deepep");
   CHECK(serialize(weighted)[8] == 23);
   CHECK(parse_plan(serialize(weighted), "some.plan") == weighted);
+}
+
+TEST_CASE("a plan whose Adafactor tells parts of matrices is version 23") {
+  Plan plan = two_stage_plan();
+  Instruction& update = plan.segments.front().instructions.front();
+  update.phase = Phase::optimizer;
+  update.function = Function::adafactor;
+  update.constants.assign(7, 0);
+  append_parameters(update.constants, {{.matrices = 1, .rows = 2, .columns = 3}});
+  CHECK(serialize(plan)[8] == 23);
+  CHECK(parse_plan(serialize(plan), "some.plan") == plan);
+  update.constants = {0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 0};
+  CHECK(serialize(plan)[8] < 23);
 }
 
 TEST_CASE("exchanges that slow kernels are version 12, a rate for batched products 13, for norms 14") {

@@ -15,11 +15,20 @@ namespace {
 const std::string adafactor = "name: adafactor, weight_decay: 0.01";
 constexpr double rounding = 1e-5;
 
-// Sinks are divided by heads, as are the scores of a head.
+// Their sinks are divided by heads, and Mamba's vectors by groups.
 const char* const gpt_oss =
     "model: {model_type: gpt_oss, num_hidden_layers: 1, hidden_size: 24, intermediate_size: 16, "
     "num_attention_heads: 4, num_key_value_heads: 2, head_dim: 6, vocab_size: 50, num_local_experts: 4, "
     "num_experts_per_tok: 2, sliding_window: 4}\n";
+
+const char* const mamba =
+    "model: {model_type: gpt, num_layers: 4, hybrid_override_pattern: \"M-M*\", hidden_size: 24, "
+    "ffn_hidden_size: 40, num_attention_heads: 4, num_query_groups: 4, vocab_size: 50, mamba_num_heads: 8, "
+    "mamba_head_dim: 6, mamba_state_dim: 5, mamba_num_groups: 4, normalization: RMSNorm, "
+    "position_embedding_type: none, disable_bias_linear: true, attention_dropout: 0, hidden_dropout: 0}\n";
+const char* const six_heads =
+    "model: {model_type: llama, num_hidden_layers: 2, hidden_size: 36, intermediate_size: 42, "
+    "num_attention_heads: 6, num_key_value_heads: 3, vocab_size: 50, max_position_embeddings: 12}\n";
 
 Plan plan_of(const MatrixJob& job) {
   return compile(tiny_job({.model = job.model,
@@ -71,16 +80,27 @@ TEST_CASE("adafactor updates experts alone, whichever ranks have parts of them",
   check_expert_matrices(adafactor);
 }
 
-TEST_CASE("adafactor clips a vector by the whole, also where context-parallel ranks divide its heads") {
-  const Execution reference = checked_run(
-      compile(tiny_job({.model = gpt_oss, .optimizer = "{" + adafactor + "}"})), ExecutionDevice::cpu_f64, 3);
-  const Plan plan = compile(tiny_job({.model = gpt_oss,
-                                      .parallelism = "{context_parallel_size: 2, cp_comm_type: a2a}",
-                                      .optimizer = "{" + adafactor + "}",
-                                      .gpus = 2}));
-  const Execution run = checked_run(plan, ExecutionDevice::cpu_f64, 3);
-  check_equal(run, reference, rounding);
-  check_memory(plan, run, false);
+TEST_CASE(
+    "adafactor clips a vector by the whole, also where context-parallel ranks divide its heads or groups") {
+  for (const char* model : {gpt_oss, mamba})
+    for (const char* zero : {"0", "1"}) {
+      CAPTURE(model, zero);
+      const Execution reference =
+          checked_run(compile(tiny_job({.model = model, .optimizer = "{" + adafactor + "}"})),
+                      ExecutionDevice::cpu_f64, 3);
+      const Plan plan = compile(tiny_job({.model = model,
+                                          .parallelism = "{context_parallel_size: 2, cp_comm_type: a2a}",
+                                          .optimizer = "{" + adafactor + ", zero_stage: " + zero + "}",
+                                          .gpus = 4}));
+      const Execution run = checked_run(plan, ExecutionDevice::cpu_f64, 3);
+      check_equal(run, reference, rounding);
+      check_memory(plan, run, false);
+    }
+}
+
+TEST_CASE("adafactor of three tensor-parallel ranks is that of one") {
+  check_matrix_jobs(adafactor,
+                    {{.model = six_heads, .tp = 3}, {.model = six_heads, .tp = 3, .dp = 2, .zero = 2}});
 }
 
 // Fifty words are padded to 128 rows on one rank, and to 256 on two.

@@ -31,6 +31,10 @@ TEST_CASE("muon makes the matrices of tensor-parallel ranks whole and keeps thei
     for (const bool sequence : {false, true})
       check_matrix_jobs(muon, {{.model = model, .tp = 2, .sequence_parallel = sequence},
                                {.model = model, .tp = 4, .sequence_parallel = sequence}});
+  const char* const six_heads =
+      "model: {model_type: llama, num_hidden_layers: 2, hidden_size: 36, intermediate_size: 42, "
+      "num_attention_heads: 6, num_key_value_heads: 3, vocab_size: 50, max_position_embeddings: 12}\n";
+  check_matrix_jobs(muon, {{.model = six_heads, .tp = 3}, {.model = six_heads, .tp = 3, .dp = 2, .zero = 2}});
 }
 
 TEST_CASE("muon gathers what sharded optimizers have of a matrix, under every ZeRO stage") {

@@ -120,6 +120,13 @@ bool are_links(const std::vector<std::string>& tokens, std::size_t first,
   return false;
 }
 
+// Of a card that is said to have two: "2x dual-port HDR100" are four links.
+std::int64_t ports_of_each(const std::string& small) {
+  constexpr std::array<std::string_view, 4> words{"dual-port", "dual port", "2-port", "two-port"};
+  const auto says = [&](std::string_view word) { return small.find(word) != std::string::npos; };
+  return std::ranges::any_of(words, says) ? 2 : 1;
+}
+
 // "8x200Gb", "4 x 200 Gb/s", "4x Omni-Path 100Gb", "four 200 Gb/s HDR", "8 InfiniBand adapters": how many
 // links are named; 0: none.
 std::int64_t links_in(const std::string& small, const std::vector<LinkGeneration>& generations) {
@@ -173,7 +180,7 @@ std::optional<NodeNetwork> node_network_in(const std::string& text, std::int64_t
   const auto says = [&](const char* words) { return small.find(words) != std::string::npos; };
   const std::optional<Rate> rate = rate_in(plain);
   const double generation = generation_rate(small, generations);
-  const std::int64_t links = links_in(small, generations);
+  const std::int64_t links = links_in(small, generations) * ports_of_each(small);
   if (!rate && generation <= 0) return std::nullopt;
   const double bytes = rate ? rate->bytes_per_second : generation;
   const double fastest_link = fastest_of(generations);

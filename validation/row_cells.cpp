@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <string_view>
@@ -110,6 +112,31 @@ MeasuredRow plain_cells(MeasuredRow row) {
   if (const auto layers = row.integer(Column::layers); row.fault.empty() && layers && *layers > most_layers)
     row.fault = fmt::format("layers '{}' are more than the {} that a row may have", *layers, most_layers);
   return row;
+}
+
+std::string recomputed_modules_in(const std::string& cell) {
+  constexpr std::array<std::string_view, 7> known{"core_attn",   "moe_act", "layernorm",     "mla_up_proj",
+                                                  "mlp",         "moe",     "shared_experts"};
+  if (!cell.starts_with("selective")) return "";
+  std::string modules, word;
+  for (const char c : cell + " ") {
+    if (std::islower(static_cast<unsigned char>(c)) != 0 || c == '_') {
+      word += c;
+      continue;
+    }
+    if (std::ranges::find(known, word) != known.end()) modules += (modules.empty() ? "" : ", ") + word;
+    word.clear();
+  }
+  return modules.empty() ? "" : "[" + modules + "]";
+}
+
+std::optional<std::string> without_label_token(const std::string& seq_len) {
+  std::int64_t tokens = 0;
+  const auto [end, error] = std::from_chars(seq_len.data(), seq_len.data() + seq_len.size(), tokens);
+  const bool is_whole = error == std::errc() && end == seq_len.data() + seq_len.size();
+  if (!is_whole || tokens <= 1024 || !std::has_single_bit(static_cast<std::uint64_t>(tokens - 1)))
+    return std::nullopt;
+  return fmt::format("{}", tokens - 1);
 }
 
 std::string contradiction_of_sizes(const MeasuredRow& row) {

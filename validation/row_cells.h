@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "validation/measured_row.h"
@@ -19,6 +20,14 @@ std::string without_thousands(const std::string& text);
 // numbers ("1,024", "1e3", "8.0"), words are those of validation/cell_words.h. Sets `fault`, unless the row
 // has one, for the first cell that is no positive whole number, no known word, or more than most_layers.
 MeasuredRow plain_cells(MeasuredRow row);
+
+// The modules of Megatron-LM's --recompute-modules that a cell of selective recompute names, as a list of YAML:
+// "[moe_act, mlp]" of "selective (moe_act, mlp)"; "" where it names none.
+std::string recomputed_modules_in(const std::string& cell);
+
+// Without the token behind the last one, which is a label alone, where a length is one more than 1,024 or a
+// larger power of two: 65,536 of 65,537. No value where the cell is any other.
+std::optional<std::string> without_label_token(const std::string& seq_len);
 
 // Why the row's data parallelism, tensor, pipeline and context sizes do not make up its GPUs; "" where they
 // do or one is not a number.

@@ -109,6 +109,22 @@ void assume_flops(RowJob& made) {
                                                 in_quotes(made.row[Column::flops_definition]), kind));
 }
 
+// What cells say that is not theirs alone: which modules are computed again, and a sequence whose last token is
+// only a label.
+void read_within_cells(RowJob& made, const MeasuredRow& as_written) {
+  if (const std::string modules = recomputed_modules_in(as_written[Column::recompute]); !modules.empty()) {
+    made.job.set_if_absent("recompute.modules", modules);
+    // Under delayed scaling their fp8 copies are kept (Megatron-LM, arguments.py), so that it is not in use.
+    const bool needs_scales_of_now = modules.find("moe_act") != std::string::npos ||
+                                     modules.find("layernorm") != std::string::npos;
+    if (needs_scales_of_now) made.job.set_if_absent("training.fp8_recipe", "tensorwise");
+  }
+  const auto tokens = without_label_token(made.row[Column::seq_len]);
+  if (!tokens) return;
+  made.row[Column::seq_len] = *tokens;
+  made.assumed.push_back(fmt::format("{} tokens of a sequence and a label behind them", *tokens));
+}
+
 // The preset of a row that prints no dimensions, where a rule named it.
 void name_preset(RowJob& made, const MeasuredRow& row) {
   const std::string from = made.job.value("model.from");
@@ -274,6 +290,7 @@ RowJob job_of_row(const MeasuredRow& row, const RowRules& rules, KnownPresets& p
   made.job.set("simrun", "1");
   for (const RowRule& rule : applied_rules(made.row, notes_of(made.row, row), rules, presets))
     follow(rule, made);
+  read_within_cells(made, row);
   name_preset(made, row);
   if (hardware_of(made.row) != made.row[Column::hardware]) made.assumed.push_back("a PCIe card");
   if (const std::string formula = flops_formula_in(made.row[Column::flops_definition]); !formula.empty())

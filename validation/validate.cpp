@@ -104,7 +104,9 @@ std::string set_of(const RowJob& made) {
 bool recomputes_as_needed(const RowJob& made) {
   const auto found = made.facts.find("recompute");
   return found != made.facts.end() && found->second == "as_needed" &&
-         std::ranges::find(made.assumed, "recompute=none") != made.assumed.end();
+         std::ranges::any_of(made.assumed, [](const std::string& what) {
+           return what == "recompute=none" || what == "recompute=selective";
+         });
 }
 
 ValidatedRow prepared(const MeasuredRow& row, const RowJob& made, RunNames& runs) {

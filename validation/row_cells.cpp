@@ -115,8 +115,8 @@ MeasuredRow plain_cells(MeasuredRow row) {
 }
 
 std::string recomputed_modules_in(const std::string& cell) {
-  constexpr std::array<std::string_view, 7> known{"core_attn",   "moe_act", "layernorm",     "mla_up_proj",
-                                                  "mlp",         "moe",     "shared_experts"};
+  constexpr std::array<std::string_view, 7> known{"core_attn", "moe_act", "layernorm",     "mla_up_proj",
+                                                  "mlp",       "moe",     "shared_experts"};
   if (!cell.starts_with("selective")) return "";
   std::string modules, word;
   for (const char c : cell + " ") {

@@ -109,14 +109,14 @@ void assume_flops(RowJob& made) {
                                                 in_quotes(made.row[Column::flops_definition]), kind));
 }
 
-// What cells say that is not theirs alone: which modules are computed again, and a sequence whose last token is
-// only a label.
+// What cells say that is not theirs alone: which modules are computed again, and a sequence whose last token
+// is only a label.
 void read_within_cells(RowJob& made, const MeasuredRow& as_written) {
   if (const std::string modules = recomputed_modules_in(as_written[Column::recompute]); !modules.empty()) {
     made.job.set_if_absent("recompute.modules", modules);
     // Under delayed scaling their fp8 copies are kept (Megatron-LM, arguments.py), so that it is not in use.
-    const bool needs_scales_of_now = modules.find("moe_act") != std::string::npos ||
-                                     modules.find("layernorm") != std::string::npos;
+    const bool needs_scales_of_now =
+        modules.find("moe_act") != std::string::npos || modules.find("layernorm") != std::string::npos;
     if (needs_scales_of_now) made.job.set_if_absent("training.fp8_recipe", "tensorwise");
   }
   const auto tokens = without_label_token(made.row[Column::seq_len]);

@@ -43,7 +43,8 @@ TEST_CASE("networks: NICs and rates as sources write them, on nodes of 8 GPUs") 
       Sentence{"32x EFA per node (about 3.2 Tbps)", 32, 12.5},
       Sentence{"16x 400 Gbps EFAv4 per node (6.4 Tbps/node)", 16, 50}, Sentence{"RoCE 4x 200G", 4, 25},
       Sentence{"8x ConnectX-7 400G IB", 8, 50}, Sentence{"100G per GPU", 8, 12.5},
-      Sentence{"400G InfiniBand, 3.2 Tbps per node", 8, 50});
+      Sentence{"400G InfiniBand, 3.2 Tbps per node", 8, 50},
+      Sentence{"2x dual-port HDR100 IB per node", 4, 12.5});
   CAPTURE(sentence.text);
   const auto network = node_network_in(sentence.text, 8, generations());
   REQUIRE(network);

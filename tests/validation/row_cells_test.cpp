@@ -27,6 +27,21 @@ TEST_CASE("cells: a size is a positive whole number, with thousands or an expone
   CHECK(read_cell(Column::n_experts, "0").empty());  // a dense model
 }
 
+TEST_CASE("cells: what is computed again may be named in parentheses, in Megatron-LM's words alone") {
+  CHECK(recomputed_modules_in("selective (moe_act, mlp)") == "[moe_act, mlp]");
+  CHECK(recomputed_modules_in("selective (moe, shared_experts)") == "[moe, shared_experts]");
+  CHECK(recomputed_modules_in("selective (expert activation)").empty());
+  CHECK(recomputed_modules_in("selective").empty());
+  CHECK(recomputed_modules_in("full, moe layers").empty());
+}
+
+TEST_CASE("cells: a sequence of a power of two and one more token has a label behind it") {
+  CHECK(without_label_token("65537") == "65536");
+  CHECK(without_label_token("2049") == "2048");
+  for (const char* other : {"65536", "65538", "513", "1", "", "2049 tokens"})
+    CHECK_FALSE(without_label_token(other));
+}
+
 TEST_CASE("cells: 'not stated' and its like are blank in any column") {
   for (const char* blank : {"n/a", "N/A", "-", "not stated", "Unknown", "?", "\xE2\x80\x94"})
     for (const Column column : {Column::n_gpus, Column::schedule, Column::model, Column::inter_link}) {

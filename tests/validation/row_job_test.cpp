@@ -145,8 +145,8 @@ TEST_CASE("row: what no rule knows is named, in place of the keys that the job w
         "hardware 'Gaudi2': this GPU has no profile in configs/gpus");
   for (const char* other : {"MI308X", "MI300A", "GB10", "L20"})
     CHECK(unknown({{Column::hardware, other}}).find("has no profile") != std::string::npos);
-  CHECK(unknown({{Column::hardware, "A100 64GB"}}) ==
-        "hardware 'A100 64GB': of its memory this GPU has no profile in configs/gpus, a100_sxm_80gb has 80 "
+  CHECK(unknown({{Column::hardware, "A100 48GB"}}) ==
+        "hardware 'A100 48GB': of its memory this GPU has no profile in configs/gpus, a100_sxm_80gb has 80 "
         "GiB");
   CHECK(unknown({{Column::model, "Falcon-180B"}, {Column::layers, ""}}) ==
         "model 'Falcon-180B': no cells with its dimensions, no preset of its name");

@@ -3,7 +3,7 @@
 #include "tests/validation/loaded_row.h"
 #include "validation/size_guess.h"
 
-// What words of 147 rows, and of 225 behind them, make of a row's job (configs/validation/*.yaml).
+// What words of 147 rows, and of 225 and 226 behind them, make of a row's job (configs/validation/*.yaml).
 namespace simrun {
 namespace {
 
@@ -252,6 +252,100 @@ TEST_CASE("row: torchtitan's 70 B without sizes is its configuration file's, its
   CHECK(row.job.training.seq_length == 8192);
   CHECK(row.made.facts.at("framework") == "torchtitan_eager");
   CHECK(row.job.framework.kernels.blocking_tensor_parallel);
+}
+
+TEST_CASE("row: the A100 of 64 GB is Leonardo's, the H100 of 64 GB MareNostrum 5's, in nodes of four") {
+  const auto cluster = [](const char* hardware) {
+    return load_row({{Column::hardware, hardware},
+                     {Column::gpus_per_node, "4"},
+                     {Column::inter_link, "2x dual-port HDR100 IB per node"}})
+        .job.cluster;
+  };
+  CHECK(cluster("A100-64GB (Leonardo custom)").gpu.name == "a100_sxm_64gb");
+  CHECK(cluster("A100-64GB").nics_per_node == 4);
+  CHECK(cluster("H100-64GB").gpu.name == "h100_sxm_64gb");
+  CHECK(cluster("H100-80GB").gpu.name == "h100_sxm");
+  CHECK(load_row({{Column::hardware, "MI100-32GB"}}).job.cluster.gpu.name == "mi100");
+}
+
+TEST_CASE(
+    "row: moments in bf16 beside weights in fp32, some layers' activations and optimizers on the host") {
+  const auto optimizer = [](const char* notes) { return with_notes(notes).job.optimizer; };
+  CHECK(optimizer("Megatron-LM, bf16 optimizer moments").exp_avg_sq_dtype == Dtype::bf16);
+  CHECK(optimizer("Megatron-LM, bf16 optimizer moments").main_params_dtype == Dtype::fp32);
+  CHECK(optimizer("Megatron-LM, bf16 states possible").exp_avg_dtype == Dtype::fp32);
+  const auto offload = [](const char* notes) { return with_notes(notes).job.offload; };
+  CHECK(offload("Megatron-LM, CPU activation offload of 5 layers is on").activation_layers == 5);
+  CHECK(offload("Megatron-LM, optimizer wholly on the CPU").optimizer == OffloadTarget::cpu);
+  CHECK(offload("checkpointed inputs moved to the CPU").activations == OffloadTarget::cpu);
+}
+
+TEST_CASE("row: Megatron Core without Transformer Engine and apex has PyTorch's operators and optimizer") {
+  const Job job = with_notes("Megatron-Core v0.14 local backend, no TE, Apex or fused kernels").job;
+  CHECK(job.training.attention == AttentionKernel::unfused);
+  CHECK_FALSE(job.framework.kernels.fused_norm);
+  CHECK(job.framework.memory.step_bytes_per_parameter == 4);
+  CHECK(with_notes("Megatron-Core v0.14").job.framework.kernels.fused_norm);
+}
+
+TEST_CASE("row: modules named in the cell are recomputed, under fp8 with the scales that let them be") {
+  const auto row = [](const char* recompute, const char* precision) {
+    return load_row(on_ranks({{Column::recompute, recompute},
+                              {Column::ffn_hidden, "2048"},
+                              {Column::n_experts, "8"},
+                              {Column::topk, "2"},
+                              {Column::hardware, "H100"},
+                              {Column::notes, "Megatron-LM"},
+                              {Column::precision, precision}}))
+        .job;
+  };
+  CHECK(row("selective (moe_act, mlp)", "bf16").recompute.modules ==
+        std::vector<std::string>{"moe_act", "mlp"});
+  CHECK(row("selective", "bf16").recompute.modules == std::vector<std::string>{"core_attn"});
+  CHECK(row("selective (moe_act)", "fp8").training.fp8->recipe == Fp8Recipe::tensorwise);
+}
+
+TEST_CASE("row: DeepSpeed without overlap_comm, fp8 by blocks, logits that a loop keeps or takes in tiles") {
+  const auto zero_1 = [](const std::string& notes) {
+    return load_row(on_ranks({{Column::notes, "DeepSpeed; " + notes}, {Column::zero_stage, "1"}}))
+        .job.optimizer.overlap_grad_reduce;
+  };
+  CHECK_FALSE(zero_1("overlap_comm off"));
+  const auto recipe = [](const char* notes) {
+    return load_row(
+               on_ranks({{Column::notes, notes}, {Column::hardware, "H100"}, {Column::precision, "fp8"}}))
+        .job.training.fp8->recipe;
+  };
+  CHECK(recipe("Megatron-LM, FP8 blockwise") == Fp8Recipe::blockwise);
+  CHECK(recipe("Megatron-LM, FP8 current scaling") == Fp8Recipe::tensorwise);
+  const auto memory = [](const char* notes) { return with_notes(notes).job.framework.memory; };
+  CHECK(memory("PyTorch FSDP, fp32 logits of the full vocabulary").loss_copies == 3);
+  CHECK(memory("DeepSpeed, tiled logits and loss").cross_entropy_chunks == 64);
+}
+
+TEST_CASE("row: tensor-parallel ranks of transformers have all logits, those of Megatron-LM their part") {
+  const auto gathered = [](const char* notes) {
+    const auto saved =
+        load_row({{Column::notes, notes}, {Column::tp, "4"}, {Column::pp, "1"}, {Column::vpp, "1"}})
+            .job.framework.memory.saved;
+    return saved.contains("gathered_logits") ? saved.at("gathered_logits") : 0;
+  };
+  CHECK(gathered("TRL SFTTrainer with Accelerate FSDP2") == 3.5);
+  CHECK(gathered("Megatron-LM, weights from Hugging Face") == 0);
+}
+
+TEST_CASE("row: DeepSeek's layer of multi-token prediction is there where the notes count it") {
+  const auto layers = [](const char* notes) {
+    return load_row(on_ranks({{Column::model, "DeepSeek-V3 cut to 4 layers"},
+                              {Column::layers, "4"},
+                              {Column::hidden, "7168"},
+                              {Column::heads, "128"},
+                              {Column::notes, notes},
+                              {Column::hardware, "B200"}}))
+        .job.model.num_nextn_predict_layers;
+  };
+  CHECK(layers("Megatron-LM, 4 layers plus 1 MTP layer") == 1);
+  CHECK(layers("Megatron-LM, 4 layers") == 0);
 }
 
 TEST_CASE("row: AuroraGPT's models have Llama's layers and two embeddings") {

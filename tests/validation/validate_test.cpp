@@ -91,6 +91,28 @@ TEST_CASE(
   CHECK(rows[3].simulated->summary.fits);
 }
 
+TEST_CASE(
+    "validate: what a source computes again by habit gives way to memory where the notes leave it open") {
+  const Cells large{{Column::source, "torchtitan"},
+                    {Column::model, "Llama-3-8B"},
+                    {Column::hardware, "H100-95GB"},
+                    {Column::layers, "32"},
+                    {Column::hidden, "4096"},
+                    {Column::heads, "32"},
+                    {Column::seq_len, "8192"},
+                    {Column::tp, "1"},
+                    {Column::pp, "1"},
+                    {Column::micro_batch, "4"},
+                    {Column::global_batch, "32"}};
+  Cells open = large;
+  open.emplace_back(Column::notes, "activation checkpointing mode not printed");
+  const auto rows = validated({large, open});
+  CHECK(rows[0].yaml.find("granularity: selective") != std::string::npos);
+  CHECK_FALSE(rows[0].simulated->summary.fits);
+  CHECK(rows[1].yaml.find("granularity: full") != std::string::npos);
+  CHECK(rows[1].simulated->summary.fits);
+}
+
 TEST_CASE("validate: where a source printed the fastest of several microbatches, the fastest is predicted") {
   // Two replicas of two stages and eight sequences: four for each replica, in pieces of 4, 2 or 1.
   const auto row = [](const char* micro_batch, const char* notes) {

@@ -21,8 +21,7 @@ std::string without_thousands(const std::string& text);
 // has one, for the first cell that is no positive whole number, no known word, or more than most_layers.
 MeasuredRow plain_cells(MeasuredRow row);
 
-// The modules of Megatron-LM's --recompute-modules that a cell of selective recompute names, as a list of
-// YAML:
+// What a cell of selective recompute names of Megatron-LM's --recompute-modules, as a list of YAML:
 // "[moe_act, mlp]" of "selective (moe_act, mlp)"; "" where it names none.
 std::string recomputed_modules_in(const std::string& cell);
 

@@ -112,17 +112,21 @@ void assume_flops(RowJob& made) {
 // What cells say that is not theirs alone: which modules are computed again, and a sequence whose last token
 // is only a label.
 void read_within_cells(RowJob& made, const MeasuredRow& as_written) {
-  if (const std::string modules = recomputed_modules_in(as_written[Column::recompute]); !modules.empty()) {
-    made.job.set_if_absent("recompute.modules", modules);
-    // Under delayed scaling their fp8 copies are kept (Megatron-LM, arguments.py), so that it is not in use.
-    const bool needs_scales_of_now =
-        modules.find("moe_act") != std::string::npos || modules.find("layernorm") != std::string::npos;
-    if (needs_scales_of_now) made.job.set_if_absent("training.fp8_recipe", "tensorwise");
-  }
+  const std::string modules = recomputed_modules_in(as_written[Column::recompute]);
+  if (!modules.empty()) made.job.set("recompute.modules", modules);
   const auto tokens = without_label_token(made.row[Column::seq_len]);
   if (!tokens) return;
   made.row[Column::seq_len] = *tokens;
   made.assumed.push_back(fmt::format("{} tokens of a sequence and a label behind them", *tokens));
+}
+
+// Under delayed scaling the fp8 copies of what these modules would discard are kept (Megatron-LM,
+// arguments.py), so that a run which computes them again has other scales.
+void choose_scales(RowJob& made) {
+  const std::string modules = made.job.value("recompute.modules");
+  for (const char* module : {"moe_act", "layernorm"})
+    if (modules.find(module) != std::string::npos)
+      made.job.set_if_absent("training.fp8_recipe", "tensorwise");
 }
 
 // The preset of a row that prints no dimensions, where a rule named it.
@@ -288,9 +292,10 @@ RowJob job_of_row(const MeasuredRow& row, const RowRules& rules, KnownPresets& p
   made.source = group_of(made.row, rules);
   made.has_source_rule = first_applied(rules.sources, made.row[Column::source]).has_value();
   made.job.set("simrun", "1");
+  read_within_cells(made, row);
   for (const RowRule& rule : applied_rules(made.row, notes_of(made.row, row), rules, presets))
     follow(rule, made);
-  read_within_cells(made, row);
+  choose_scales(made);
   name_preset(made, row);
   if (hardware_of(made.row) != made.row[Column::hardware]) made.assumed.push_back("a PCIe card");
   if (const std::string formula = flops_formula_in(made.row[Column::flops_definition]); !formula.empty())

@@ -217,14 +217,17 @@
 //                combine: in0 = rows, in1, in2 = out0, out1 of ROUTE: out0 = each token's rows that the rank
 //                has, x their weights, summed in the order of its choices
 //                Between [experts, node_rows, ..], where a token's choices of one node are one row, gpu_rows
-//                and capacity: dispatch repeats rows, combine sums them, x in1 [experts, gpu_rows, topk] if
-//                it is there; combine of rows of nodes or GPUs with in1 = out1 of ROUTE sums without weights
+//                and capacity: dispatch repeats rows, or, to [experts, capacity, one] from [.., topk], the
+//                number of the row's own choice; combine sums them, x in1 [experts, gpu_rows, topk] if it is
+//                there; combine of rows of nodes or GPUs with in1 = out1 of ROUTE sums without weights
 // SCATTER        dispatch: in = gradient of the rows, in1; out0 = each token's rows summed, in that order
 //                combine: in = gradient of the tokens, in0..; out0 = gradient of the rows, zero for empty
 //                ones, out1 = of the weights, zero where the rank has no row
 // REDUCE         in0 = out1 of ROUTE, out0 [expert_scores] (+)= (choices of each expert - their mean over all
 //                experts) / tokens of the step. It stands for the gradient of the choice's bias, so that an
 //                overloaded expert's falls: with Adam at first by the learning rate (DeepSeek-V3, 2.1.2)
+// MAP            weigh_rows: out0 = in0 x in1, one in1 per row; its backward: in = gradient, out0, in1; out =
+//                gradients of in0 and in1, those that are wanted; that of a weight of 0 is 0
 // MAP            sigmoid_gate: out0 = in0 x sigmoid(in1), one in1 per row; its backward: in = gradient, in0,
 //                in1, out = gradients of both
 // Collectives    every member has a part of a tensor and wants a part: all_reduce and reduce_scatter add (or

@@ -17,7 +17,7 @@ enum class SoftmaxKernel : std::uint8_t { fused, megatron, separate, autocast, s
 // Where the biases of experts are added.
 //   fused         in the products' epilogues
 //   separate_fc2  the second product's behind it, weighted by probabilities, the first's in its epilogue
-//                 (Megatron Core's TEGroupedMLP)
+//                 (Megatron Core's TEGroupedMLP, which of gated activations fuses SwiGLU alone)
 //   separate      both behind their products (NeMo Automodel)
 enum class ExpertBias : std::uint8_t { fused, separate_fc2, separate };
 
@@ -39,7 +39,8 @@ struct FrameworkKernels {
   // What follows runs in one kernel; else PyTorch's operators one behind the other.
   bool fused_norm = true;
   bool fused_rope = true;
-  bool fused_activation = true;  // bias and GELU; both halves of SwiGLU
+  // Bias and GELU; both halves of SwiGLU and GeGLU; with an expert's rows' weights behind it.
+  bool fused_activation = true;
   // The two products of a gated MLP without biases, not of experts, are apart (transformers' gate_proj and
   // up_proj, torchtitan's w1 and w3), not one (Megatron-LM's linear_fc1).
   bool separate_gate = false;

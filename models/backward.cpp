@@ -194,6 +194,13 @@ std::vector<BackwardStep> map_steps(const Graph& graph, const Operator& op) {
     case Function::gated_silu: return gate_steps(Function::gated_silu_backward);
     case Function::gated_gelu: return gate_steps(Function::gated_gelu_backward);
     case Function::sigmoid_gate: return gate_steps(Function::sigmoid_gate_backward);
+    case Function::weigh_rows:  // from what the product behind it keeps anyway
+      return {{Opcode::map,
+               Function::weigh_rows_backward,
+               false,
+               false,
+               {gradient, {OperandRole::output_value, 0}, input(1)},
+               {0, 1}}};
     case Function::dispatch_masks:
       return {{Opcode::map, Function::dispatch_masks_backward, false, false, {gradient, input(1)}, {0}}};
     case Function::scale: return {{Opcode::map, Function::scale, false, false, {gradient}, {0}}};

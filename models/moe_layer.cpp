@@ -129,19 +129,20 @@ TensorId MoeLayer::routed(TensorId y, Routing& routing) {
   const std::vector<DimensionId> rows{moe_.experts, moe_.capacity};
   const TensorId dispatched = dispatch(y, routing);
 
-  const TensorId activated = add_up_projection({.name = "expert_fc1",
-                                                .activation = "expert_activation",
-                                                .module = module,
-                                                .product_module = "",
-                                                .activation_module = activation_module,
-                                                .rows = rows,
-                                                .experts = {moe_.experts},
-                                                .hidden = row_,
-                                                .gate = dims_.gate,
-                                                .ffn = moe_.expert_ffn,
-                                                .function = model_.activation,
-                                                .bias = experts_.bias},
-                                               dispatched, graph_);
+  TensorId activated = add_up_projection({.name = "expert_fc1",
+                                          .activation = "expert_activation",
+                                          .module = module,
+                                          .product_module = "",
+                                          .activation_module = activation_module,
+                                          .rows = rows,
+                                          .experts = {moe_.experts},
+                                          .hidden = row_,
+                                          .gate = dims_.gate,
+                                          .ffn = moe_.expert_ffn,
+                                          .function = model_.activation,
+                                          .bias = experts_.bias},
+                                         dispatched, graph_);
+  if (routing.expert_probabilities) activated = weighted(activated, routing);
   std::vector<TensorId> operands{
       activated, graph_.parameter("expert_fc2_weight", {moe_.experts, moe_.expert_ffn, row_})};
   if (experts_.bias) operands.push_back(graph_.parameter("expert_fc2_bias", {moe_.experts, row_}));
@@ -149,6 +150,15 @@ TensorId MoeLayer::routed(TensorId y, Routing& routing) {
   graph_.add("expert_fc2", Opcode::gemm, Function::none, std::move(operands), {expert_out}).module = module;
 
   return combine(expert_out, routing);
+}
+
+TensorId MoeLayer::weighted(TensorId activated, const Routing& routing) {
+  const TensorId out = graph_.activation("expert_weighting", {moe_.experts, moe_.capacity, moe_.expert_ffn});
+  Operator& op = graph_.add("expert_weighting", Opcode::map, Function::weigh_rows,
+                            {activated, *routing.expert_probabilities}, {out});
+  op.module = module;
+  op.inner_module = activation_module;
+  return out;
 }
 
 // What a token's rows are counted by on their way: per node, per GPU, per expert.
@@ -192,13 +202,14 @@ TensorId MoeLayer::dispatch(TensorId y, Routing& routing) {
       return out;
     };
     rows = add(hop.dispatch, rows, graph_.activation(hop.dispatch, {moe_.experts, hop.rows, row_}));
-    if (hop.rows != moe_.capacity) {
+    const bool last = hop.rows == moe_.capacity;
+    if (hops.size() > 1 && (!last || !experts_.bias)) {
       const std::string name = std::string(hop.dispatch) + "_probabilities";
-      const TensorId out =
-          graph_.tensor(name, {moe_.experts, hop.rows, moe_.topk}, Dtype::fp32, TensorKind::activation);
-      graph_.exchange_beside(out, rows);
+      const std::vector<DimensionId> dims{moe_.experts, hop.rows, last ? dims_.one : moe_.topk};
+      const TensorId out = graph_.tensor(name, dims, Dtype::fp32, TensorKind::activation);
+      if (!last) graph_.exchange_beside(out, rows);
       probabilities = add(name, probabilities, out);
-      routing.row_probabilities = probabilities;
+      (last ? routing.expert_probabilities : routing.row_probabilities) = probabilities;
     }
     from = {hop.rows};
     by.clear();
@@ -214,7 +225,7 @@ TensorId MoeLayer::combine(TensorId expert_out, const Routing& routing) {
     const TensorId out = last ? graph_.activation(hops[h].combine, {dims_.batch, dims_.sequence, row_})
                               : graph_.activation(hops[h].combine, {moe_.experts, hops[h - 1].rows, row_});
     std::vector<TensorId> inputs{rows};
-    if (first && !last) inputs.push_back(*routing.row_probabilities);
+    if (first && !last && !routing.expert_probabilities) inputs.push_back(*routing.row_probabilities);
     if (first && last) inputs.push_back(routing.combine_mask.value_or(routing.probabilities));
     if (last) inputs.push_back(routing.indices);
     Operator& op = graph_.add(hops[h].combine, Opcode::gather, Function::combine, std::move(inputs), {out});

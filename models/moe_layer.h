@@ -23,8 +23,11 @@ MoeDimensions moe_dimensions(const Job& job, GraphBuilder& graph);
 //   dispatch          rows by node [experts, node_rows, hidden]
 //   dispatch_in_node  rows by GPU [experts, gpu_rows, hidden]
 //   permute           rows by expert [experts, capacity, hidden]
-//   unpermute, combine_in_node, combine  sums of a token's rows of a GPU, weighted, of a node, of all nodes
+//   unpermute, combine_in_node, combine  sums of a token's rows of a GPU, of a node, of all nodes
 //   dispatch_probabilities, dispatch_in_node_probabilities  of a token, beside its row [.., topk]
+//   permute_probabilities, expert_weighting  an expert's rows are weighted in front of their second product
+//                     (Megatron Core, experts.py: activation_func_with_probs), behind it, by unpermute,
+//                     where that has a bias
 // Its indices travel with them and are not counted: 4 topk bytes beside 2 hidden.
 // With the dispatcher einsum dispatch and combine are products with masks (GShard, arXiv 2006.16668, appendix
 // A), which route's choices make:
@@ -49,13 +52,15 @@ class MoeLayer {
   struct Routing {
     TensorId probabilities, indices;
     std::optional<TensorId> combine_mask = {}, dispatch_mask = {};
-    std::optional<TensorId> row_probabilities = {};  // behind the last exchange, if a token has rows there
+    // Behind the last exchange, if a token has rows there: of its choices, and of each expert's rows.
+    std::optional<TensorId> row_probabilities = {}, expert_probabilities = {};
   };
   Routing route(TensorId y);
   void add_masks(Routing& routing);
   TensorId to_latent(TensorId y);
   TensorId from_latent(TensorId sum);
   TensorId routed(TensorId y, Routing& routing);
+  TensorId weighted(TensorId activated, const Routing& routing);
   // One exchange to the experts and back: the operators before and behind it, and what it exchanges.
   struct Hop {
     const char* dispatch;

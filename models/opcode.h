@@ -110,7 +110,9 @@ enum class Function : std::uint8_t {
   gated_silu_backward,
   gated_gelu,  // out = gelu(in0) x in1
   gated_gelu_backward,
+  weigh_rows,  // out = in0 x in1, one in1 per row
+  weigh_rows_backward,
 };
-constexpr int function_count = static_cast<int>(Function::gated_gelu_backward) + 1;
+constexpr int function_count = static_cast<int>(Function::weigh_rows_backward) + 1;
 
 }  // namespace simrun

@@ -105,6 +105,8 @@ constexpr std::array<const char*, function_count> function_names = {
     "gated_silu_backward",
     "gated_gelu",
     "gated_gelu_backward",
+    "weigh_rows",
+    "weigh_rows_backward",
 };
 
 }  // namespace

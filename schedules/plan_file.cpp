@@ -210,7 +210,7 @@ bool is_new_in_version_23(const Plan& plan) {
           what.opcode == Opcode::gather && what.function == Function::combine && what.inputs.size() == 2;
       const bool of_all_heads = what.opcode == Opcode::norm && what.function == Function::qk_norm &&
                                 plan.buffers[what.inputs.at(1)].dims.size() == 3;
-      return weights || of_all_heads || tells_parts(what);
+      return weights || what.function == Function::weigh_rows || of_all_heads || tells_parts(what);
     });
   });
 }

@@ -81,6 +81,17 @@ bool is_done_by_exchange(const Plan& plan, const Instruction& instruction) {
   return rows.dims.size() > 1 && plan.dimension_names[rows.dims[1].name] != "capacity";
 }
 
+// Weights of experts' rows, where one kernel does the activation in front of it or both its gradients
+// (Megatron Core, fusions/fused_bias_swiglu.py: weighted_bias_swiglu_impl); and an expert's own weights, put
+// in the order of its rows with them.
+bool is_within_activation(const Plan& plan, const Instruction& instruction) {
+  if (instruction.function == Function::weigh_rows || instruction.function == Function::weigh_rows_backward)
+    return plan.framework.kernels.fused_activation;
+  if (instruction.function != Function::dispatch || instruction.outputs.empty()) return false;
+  const Buffer& rows = routed_rows(plan, instruction);
+  return plan.dimension_names[rows.dims.back().name] == "one";
+}
+
 // Megatron Core's operators (moe_utils.py: permute, unpermute, sort_chunks_by_idxs): rows are selected, and
 // summed by a scatter that adds to zeros; a rank that has several experts puts what others sent in their
 // order, in a copy of its own. Adding to a row reads it, and its old sum.
@@ -138,8 +149,8 @@ std::vector<RowKernel> rope_kernels(const Plan& plan, const Instruction& instruc
   return kernels;
 }
 
-// Of gated activations Transformer Engine's grouped MLP of experts fuses SwiGLU alone (megatron/core/transformer/
-// moe/experts.py, TEGroupedMLP: "Only support fusion of swiglu").
+// Of gated activations Transformer Engine's grouped MLP of experts fuses SwiGLU alone
+// (megatron/core/transformer/ moe/experts.py, TEGroupedMLP: "Only support fusion of swiglu").
 bool fuses_gelu_gate(const Plan& plan, const Buffer& out) {
   const FrameworkKernels& framework = plan.framework.kernels;
   return framework.fused_activation &&
@@ -182,6 +193,9 @@ std::vector<RowKernel> separate_kernels(const Plan& plan, const Instruction& ins
     case Function::geglu_backward:
       return fuses_gelu_gate(plan, out) ? std::vector<RowKernel>()
                                         : of_elements(elements / 2, {3 * b, 3 * b, 3 * b, 4 * b});
+    case Function::weigh_rows: return of_elements(elements, {{2 * b, own}});
+    case Function::weigh_rows_backward:  // of the rows, then of the weights
+      return of_elements(elements, {{2 * b, own}, 2 * b});
     case Function::gelu:
       return framework.fused_activation ? std::vector<RowKernel>()
                                         : of_elements(elements, {{2 * b, own}, 2 * b});  // bias, gelu
@@ -240,7 +254,7 @@ std::optional<std::vector<RowKernel>> kernels_of_half_logits(const Plan& plan, c
 }  // namespace
 
 std::vector<RowKernel> row_kernels(const Plan& plan, const Instruction& instruction, double fused_bytes) {
-  if (is_done_by_exchange(plan, instruction)) return {};
+  if (is_done_by_exchange(plan, instruction) || is_within_activation(plan, instruction)) return {};
   if (std::vector<RowKernel> kernels = expert_bias_gradient_kernels(plan, instruction); !kernels.empty())
     return kernels;
   if (!instruction.outputs.empty())

@@ -70,19 +70,27 @@ void sum_rows(const Argument& rows, const Real* weights, std::int64_t topk, cons
 
 // Rows of a node, of a GPU and of experts are the same choices in the same order. From the former to the
 // latter a row is repeated; back, those made of one are summed, each of one choice times its weight, [row,
-// slot], if there are any.
+// slot], if there are any. Of numbers by slot, an expert's row has the one of its choice.
+bool takes_slots(const Argument& of_experts, const Argument& by_slot) {
+  return last_extent(of_experts) == 1 && last_extent(by_slot) > 1;
+}
+
 template <class Real>
 void repeat_rows(const Argument& from, const Argument& to) {
-  const std::int64_t n = last_extent(to);
-  for (std::size_t i = 0; i < from.rows->choices().size(); ++i)
-    std::copy_n(reals<Real>(from) + from.rows->row_of_choice()[i] * n, n,
-                reals<Real>(to) + to.rows->row_of_choice()[i] * n);
+  const std::int64_t n = last_extent(from), count = last_extent(to);
+  const bool of_slot = takes_slots(to, from);
+  for (std::size_t i = 0; i < from.rows->choices().size(); ++i) {
+    const std::int64_t slot = of_slot ? from.rows->choices()[i].slot : 0;
+    std::copy_n(reals<Real>(from) + from.rows->row_of_choice()[i] * n + slot, count,
+                reals<Real>(to) + to.rows->row_of_choice()[i] * count);
+  }
 }
 
 template <class Real>
 void sum_repeated(const Argument& from, const Argument* weights, const Argument& to) {
-  const std::int64_t n = last_extent(to);
-  std::fill_n(reals<Real>(to), to.rows->size() * n, Real{0});
+  const std::int64_t n = last_extent(from), all = last_extent(to);
+  const bool of_slot = takes_slots(from, to);
+  std::fill_n(reals<Real>(to), to.rows->size() * all, Real{0});
   std::vector<bool> added(static_cast<std::size_t>(from.rows->size()), false);
   for (std::size_t i = 0; i < from.rows->choices().size(); ++i) {
     const std::int64_t row = from.rows->row_of_choice()[i], of = to.rows->row_of_choice()[i];
@@ -92,7 +100,7 @@ void sum_repeated(const Argument& from, const Argument* weights, const Argument&
         weights == nullptr ? 1
                            : reals<Real>(*weights)[of * last_extent(*weights) + from.rows->choices()[i].slot];
     const Real* x = reals<Real>(from) + row * n;
-    Real* sum = reals<Real>(to) + of * n;
+    Real* sum = reals<Real>(to) + of * all + (of_slot ? from.rows->choices()[i].slot : 0);
     for (std::int64_t j = 0; j < n; ++j) sum[j] += weight * x[j];
   }
 }

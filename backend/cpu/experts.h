@@ -19,6 +19,12 @@ void run_token_rows(const KernelCall& call);
 template <class Real>
 void run_sigmoid_gate(const KernelCall& call);
 
+// MAP `weigh_rows` and its backward.
+template <class Real>
+void run_weigh_rows(const KernelCall& call);
+template <class Real>
+void run_weigh_rows_backward(const KernelCall& call);
+
 // Whether an operand is an experts' buffer.
 bool has_rows(const KernelCall& call);
 // Runs a kernel of whatever else for each of the rank's experts, with its rows and its part of every operand

@@ -26,6 +26,35 @@ void run_sigmoid_gate(const KernelCall& call) {
   }
 }
 
+template <class Real>
+void run_weigh_rows(const KernelCall& call) {
+  const Argument &x = call.inputs[0], &weights = call.inputs[1];
+  const std::int64_t n = last_extent(x), rows = rows_of(x);
+  for (std::int64_t i = 0; i < rows * n; ++i)
+    reals<Real>(call.outputs[0])[i] = reals<Real>(x)[i] * reals<Real>(weights)[i / n];
+}
+
+template <class Real>
+void run_weigh_rows_backward(const KernelCall& call) {
+  const Argument &gradient = call.inputs[0], &weighted = call.inputs[1], &weights = call.inputs[2];
+  const std::int64_t n = last_extent(gradient), rows = rows_of(gradient);
+  Real *of_x = nullptr, *of_weights = nullptr;
+  for (const Argument& output : call.outputs)
+    (last_extent(output) == n ? of_x : of_weights) = reals<Real>(output);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const Real weight = reals<Real>(weights)[row];
+    const Real *dy = reals<Real>(gradient) + row * n, *y = reals<Real>(weighted) + row * n;
+    Real product = 0;
+    for (std::int64_t i = 0; i < n; ++i) product += dy[i] * y[i];
+    for (std::int64_t i = 0; of_x != nullptr && i < n; ++i) of_x[row * n + i] = dy[i] * weight;
+    if (of_weights != nullptr) of_weights[row] = weight == 0 ? 0 : product / weight;
+  }
+}
+
+template void run_weigh_rows<float>(const KernelCall&);
+template void run_weigh_rows<double>(const KernelCall&);
+template void run_weigh_rows_backward<float>(const KernelCall&);
+template void run_weigh_rows_backward<double>(const KernelCall&);
 template void run_sigmoid_gate<float>(const KernelCall&);
 template void run_sigmoid_gate<double>(const KernelCall&);
 

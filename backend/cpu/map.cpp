@@ -159,6 +159,8 @@ void run_map(const KernelCall& call) {
     case Function::rope_backward: return run_rope<Real>(call);
     case Function::sigmoid_gate:
     case Function::sigmoid_gate_backward: return run_sigmoid_gate<Real>(call);
+    case Function::weigh_rows: return run_weigh_rows<Real>(call);
+    case Function::weigh_rows_backward: return run_weigh_rows_backward<Real>(call);
     case Function::mla_rope:
     case Function::mla_rope_backward: return run_latent_rope<Real>(call);
     case Function::split:

@@ -94,6 +94,8 @@ std::string map_refusal(const Plan& plan, const Instruction& what) {
     case Function::cast:
     case Function::sigmoid_gate:
     case Function::sigmoid_gate_backward:
+    case Function::weigh_rows:
+    case Function::weigh_rows_backward:
     case Function::log_loss:
     case Function::flash: return "";
     case Function::split:

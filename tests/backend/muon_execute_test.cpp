@@ -11,7 +11,7 @@ namespace {
 
 const std::string muon = "name: muon";
 
-Plan plan_of(const MatrixJob& job) {
+Plan muon_plan(const MatrixJob& job) {
   return compile(tiny_job({.model = job.model,
                            .parallelism = job.parallelism(),
                            .optimizer = job.optimizer(muon),
@@ -68,7 +68,7 @@ TEST_CASE("muon updates experts whole, whichever ranks have parts of them", "[lo
 TEST_CASE(
     "every rank of a sharded muon makes the matrices that its shard touches, not only the fullest one's") {
   const MatrixJob job{.model = tiny_gpt, .dp = 4, .zero = 1};
-  Plan plan = plan_of(job);
+  Plan plan = muon_plan(job);
   const Execution whole = checked_run(plan, ExecutionDevice::cpu_f64, 1);
   std::size_t left_out = 0;
   for (Segment& segment : plan.segments)
@@ -85,7 +85,7 @@ TEST_CASE("muon's parts in a plan of an earlier simrun, which do not say whose t
   for (const auto& [job, words] :
        {std::pair{MatrixJob{.model = tiny_gpt, .tp = 2}, "muon over tensor-parallel ranks"},
         std::pair{MatrixJob{.model = tiny_gpt, .dp = 2, .zero = 1}, "muon with optimizer.zero_stage"}}) {
-    Plan plan = plan_of(job);
+    Plan plan = muon_plan(job);
     for (Buffer& buffer : plan.buffers) {
       if (buffer.name.find(" muon ") == std::string::npos) continue;
       buffer.split.clear();

@@ -136,15 +136,15 @@
 //                with what schedules/adafactor_parameters.h says of every parameter. Where ranks have parts
 //                of a matrix the first also writes sums, which are all-reduced: summands of the means and
 //                what the rank keeps of them, decayed, by the number of ranks that keep the same. So summed
-//                they are the means, and the OPTIMIZER keeps the rank's. w -= rate (update / max(1, its root
-//                mean square) + decay w) muon (Jordan et al. 2024; Liu et al. 2025): without weights among
-//                the outputs m = momentum m
+//                they are the means, and the OPTIMIZER keeps the rank's.
+//                w -= rate (update / max(1, its root mean square) + decay w).
+//                muon (Jordan et al. 2024; Liu et al. 2025): without weights among the outputs m = momentum m
 //                + g, out0 = g + momentum m; then MAP `scale` with constants {leading extent} makes matrices
 //                of norm 1 with at least as many columns as rows of it (in what order rows and columns of
-//                several ranks stand changes nothing), GEMMs with constants {alpha, beta}
-//                are out0 = alpha in0 in1 + beta in1, MAP `cast` with constants {leading extent, factor}
-//                brings the rank's part back; with weights: w -= rate (in0 + decay w) On the host's stream
-//                the sum of squares is what it waits for, and no input.
+//                several ranks stand changes nothing), GEMMs with constants {alpha, beta} are
+//                out0 = alpha in0 in1 + beta in1, MAP `cast` with constants {leading extent, factor} brings
+//                the rank's part back; with weights: w -= rate (in0 + decay w).
+//                On the host's stream the sum of squares is what it waits for, and no input.
 // INPUT          `images`: out0 = standard normal numbers, by the sample's place in the step and the
 // element's
 //                in the sample; `labels` of images [batch]: a class, uniform, by the sample
@@ -244,6 +244,7 @@ struct Argument {
   void* data = nullptr;  // nullptr where the device has no memory
   // Of an experts' buffer on a device with memory: its rows. Part [1, rows, ...] then counts them all.
   SharedRows rows = nullptr;
+  const ExpertRow* of_expert = nullptr;  // where a kernel runs for one of its experts: this one's rows
 };
 
 // A parameter's elements within a flat buffer (a bucket or a rank's shard of one).

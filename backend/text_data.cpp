@@ -41,7 +41,8 @@ std::string TextData::digest() const { return sha256(bytes_); }
 
 std::string text_refusal(const Plan& plan, const TextData& text) {
   if (!reads_text_alone(plan))
-    return "the model reads more than one text, and a text is all that there is: model.model_type";
+    return "the model reads more than one text (another stack's, or tokens further ahead), and a text is all "
+           "that there is: model.num_nextn_predict_layers, model.mtp_num_layers or model.model_type";
   const std::int64_t vocabulary = size_of(plan, "vocab");
   if (vocabulary < TextData::vocabulary)
     return fmt::format(

@@ -70,6 +70,17 @@ void add_shape(const Job& job, Flags& flags) {
   add(flags, "--vocab-size", model.vocab_size);
 }
 
+// Every so many layers the last has no rotary positions; 0: no such number.
+std::int64_t no_rope_freq(const ModelConfig& model) {
+  const std::vector<bool>& without = model.layers_without_rope;
+  const auto first = std::ranges::find(without, true);
+  if (first == without.end()) return 0;
+  const auto freq = static_cast<std::size_t>(first - without.begin()) + 1;
+  for (std::size_t layer = 0; layer < without.size(); ++layer)
+    if (without[layer] != ((layer + 1) % freq == 0)) return 0;
+  return static_cast<std::int64_t>(freq);
+}
+
 void add_positions(const Job& job, Flags& flags) {
   const ModelConfig& model = job.model;
   const bool has_table = model.position_embedding == PositionEmbedding::learned_absolute;
@@ -82,12 +93,13 @@ void add_positions(const Job& job, Flags& flags) {
   if (model.position_embedding != PositionEmbedding::rope) return;
   add(flags, "--rotary-base", model.rope_base);
   if (model.rotary_share != 1) add(flags, "--rotary-percent", model.rotary_share);
+  if (const std::int64_t freq = no_rope_freq(model); freq > 0) add(flags, "--no-rope-freq", freq);
 }
 
 void add_layers(const ModelConfig& model, Flags& flags) {
   add(flags, "--normalization", model.normalization == Normalization::rms_norm ? "RMSNorm" : "LayerNorm");
   add(flags, "--norm-epsilon", model.norm_epsilon);
-  if (model.activation == Activation::swiglu) add(flags, "--swiglu");
+  if (is_gated(model.activation)) add(flags, "--swiglu");
   if (model.activation == Activation::squared_relu) add(flags, "--squared-relu");
   if (!model.mlp_bias) add(flags, "--disable-bias-linear");
   if (!model.mlp_bias && model.qkv_bias) add(flags, "--add-qkv-bias");
@@ -108,7 +120,8 @@ void note_layers(const ModelConfig& model, std::vector<std::string>& notes) {
            model.rope_base != static_cast<double>(static_cast<std::int64_t>(model.rope_base)),
        "model: --rotary-base takes whole numbers");
   note(model.activation == Activation::relu, "model: ReLU; its layers have GELU, squared ReLU or SwiGLU");
-  note(model.activation == Activation::geglu, "model: GeGLU; its gated layers are SwiGLU or quick GeGLU");
+  note(model.activation == Activation::geglu,
+       "model: GeGLU; its gated layers are SwiGLU, of the same sizes, or quick GeGLU");
   note(model.projection_bias != model.mlp_bias,
        "model: biases of the attention's projection alone, or of all but it");
   note(model.mlp_bias && !model.qkv_bias, "model: biases of all matrices but q, k and v");
@@ -128,7 +141,11 @@ void note_layers(const ModelConfig& model, std::vector<std::string>& notes) {
   note(!model.causal_attention, "model: attention to later tokens");
   note(!model.frozen.empty(), "model.frozen: all parameters are trained");
   note(model.qk_norm_of_all_heads, "model: norms of queries and keys over all heads");
-  note(!model.layers_without_rope.empty(), "model: layers without rotary positions");
+  note(std::ranges::find(model.layers_without_rope, true) != model.layers_without_rope.end() &&
+           no_rope_freq(model) == 0,
+       "model: layers without rotary positions that are not every so many");
+  note(model.scales_rope, "model: scaled rotary angles, which no plan has (--use-rope-scaling)");
+  note(model.has_multipliers, "model: factors of the embedding, the residuals and the logits");
   note(model.qk_norm && model.normalization != Normalization::rms_norm,
        "model: RMS norms of queries and keys beside layer norms");
   note(model.mla.on() && model.mlp_bias, "model: biases beside latent attention");
@@ -140,6 +157,8 @@ void note_router(const Job& job, std::vector<std::string>& notes) {
   const auto note = [&](bool holds, const char* sentence) {
     if (holds) notes.emplace_back(sentence);
   };
+  note(experts.selection_bias && experts.score == RouterScore::softmax,
+       "model: a bias that chooses experts by their softmax; it takes sigmoid scores there");
   note(experts.bias != job.model.mlp_bias, "model: biases of experts unlike those of the MLP");
   note(experts.router_bias, "model: a bias of the router");
   note(experts.shared_gate, "model: a gate of the shared expert");

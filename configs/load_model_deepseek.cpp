@@ -77,13 +77,6 @@ void read_deepseek(const ModelKeys& keys, const std::string& method, const std::
   keys.section.ignore({"rope_interleave", "mlp_bias"});
 }
 
-void read_predicted_tokens(const ModelKeys& keys) {
-  if (keys.section.has("num_nextn_predict_layers"))
-    keys.model.num_nextn_predict_layers =
-        keys.section.integer("num_nextn_predict_layers", {0, limits::layers.most});
-  keys.section.ignore({"num_nextn_predict_layers"});
-}
-
 }  // namespace
 
 void read_deepseek_v2(const ModelKeys& keys) {
@@ -107,11 +100,11 @@ void read_deepseek_v3(const ModelKeys& keys) {
 // keys in the larger one. Hugging Face's model has none of the layers that predict further tokens, the
 // published weights do.
 void read_glm4_moe(const ModelKeys& keys) {
-  read_llama_shape(keys, {.norm_epsilon = 1e-5});
+  read_llama_shape(keys, {.has_key_value_default = false, .norm_epsilon = 1e-5});
   ModelConfig& model = keys.model;
   model.qkv_bias = keys.section.boolean("attention_bias", false);
   model.qk_norm = keys.section.boolean("use_qk_norm", false);
-  model.rotary_share = keys.section.real("partial_rotary_factor", limits::share, 0.5);
+  read_rotary_share(keys, 0.5);
   read_experts({"n_routed_experts", "num_experts_per_tok", "moe_intermediate_size"}, keys);
   read_shared_experts(keys);
   read_expert_layers(keys);

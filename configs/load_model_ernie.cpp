@@ -19,13 +19,20 @@ void read_ernie(const ModelKeys& keys, const LlamaDefaults& defaults) {
 }  // namespace
 
 void read_ernie4_5(const ModelKeys& keys) {
-  read_ernie(keys, {.head_dim = 128, .tied = true, .norm_epsilon = 1e-5, .rope_base = 5e5});
+  read_ernie(keys, {.has_key_value_default = false,
+                    .head_dim = 128,
+                    .tied = true,
+                    .norm_epsilon = 1e-5,
+                    .rope_base = 5e5});
 }
 
 void read_ernie4_5_moe(const ModelKeys& keys) {
-  read_ernie(keys, {.tied = true, .norm_epsilon = 1e-5, .rope_base = 5e5});
+  read_ernie(keys, {.has_key_value_default = false, .tied = true, .norm_epsilon = 1e-5, .rope_base = 5e5});
   ModelConfig& model = keys.model;
   SectionReader& section = keys.section;
+  if (model.mlp_bias)
+    keys.reading.problem(section.path_of("use_bias"), "biases of ERNIE's experts are not supported yet",
+                         "use_bias: false.");
   read_experts({"moe_num_experts", "moe_k", "moe_intermediate_size"}, keys);
   const std::int64_t shared = section.integer("moe_num_shared_experts", {0, limits::experts.most}, 2);
   model.experts.shared_ffn_hidden_size = shared * model.experts.ffn_hidden_size;
@@ -34,7 +41,11 @@ void read_ernie4_5_moe(const ModelKeys& keys) {
   const std::int64_t first = section.integer("moe_layer_start_index", {0, limits::layers.most}, 1);
   const std::int64_t step = section.integer("moe_layer_interval", limits::layers, 1);
   select_expert_layers({.first = first, .step = step, .phase = step - 1}, model);
-  section.ignore({"moe_layer_end_index", "moe_norm_min", "moe_capacity", "moe_gate", "moe_use_aux_free"});
+  const std::int64_t end = section.integer("moe_layer_end_index", {-1, limits::layers.most}, -1);
+  for (std::size_t layer = 0; end >= 0 && layer < model.experts.layers.size(); ++layer)
+    if (static_cast<std::int64_t>(layer) > end) model.experts.layers[layer] = false;
+  read_predicted_tokens(keys);
+  section.ignore({"moe_norm_min", "moe_capacity", "moe_gate", "moe_use_aux_free"});
   read_router_weights({}, keys);
   ignore_router_keys(keys);
 }

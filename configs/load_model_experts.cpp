@@ -99,6 +99,13 @@ void check_expert_groups(const std::string& groups_key, const std::string& topk_
                          "more groups to choose from, or fewer experts of a token.");
 }
 
+void read_predicted_tokens(const ModelKeys& keys) {
+  if (keys.section.has("num_nextn_predict_layers"))
+    keys.model.num_nextn_predict_layers =
+        keys.section.integer("num_nextn_predict_layers", {0, limits::layers.most});
+  keys.section.ignore({"num_nextn_predict_layers"});
+}
+
 void ignore_router_keys(const ModelKeys& keys) {
   keys.section.ignore({"aux_loss_alpha", "ep_size", "input_jitter_noise", "moe_aux_loss_coeff",
                        "norm_topk_prob", "output_router_logits", "routed_scaling_factor",

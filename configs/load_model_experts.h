@@ -43,6 +43,9 @@ void read_router_weights(const RouterWeightKeys& names, const ModelKeys& keys);
 void check_expert_groups(const std::string& groups_key, const std::string& topk_groups_key,
                          const ModelKeys& keys);
 
+// Layers that predict further tokens: none where the key is not written.
+void read_predicted_tokens(const ModelKeys& keys);
+
 // Keys of routers that change neither a shape nor a kernel: jitter, what is put out; or that
 // read_router_weights reads where a family has them.
 void ignore_router_keys(const ModelKeys& keys);

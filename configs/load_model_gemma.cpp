@@ -18,7 +18,9 @@ double read_soft_cap(const ModelKeys& keys, const std::string& key) {
 
 void read_shape(const ModelKeys& keys) {
   ModelConfig& model = keys.model;
-  read_llama_shape(keys, {.head_dim = 256, .tied = true});  // the defaults of all three configs
+  read_llama_shape(
+      keys,
+      {.has_key_value_default = false, .head_dim = 256, .tied = true});  // the defaults of all three configs
   model.embedding_scale = true;
   model.qkv_bias = model.projection_bias = keys.section.boolean("attention_bias", false);
   refuse_if_true(keys, "use_bidirectional_attention");

@@ -8,7 +8,7 @@ namespace simrun {
 void read_glm(const ModelKeys& keys) {
   read_llama_shape(keys, {.has_key_value_default = false, .head_dim = 128, .norm_epsilon = 1.5625e-07});
   keys.model.qkv_bias = keys.section.boolean("attention_bias", true);
-  keys.model.rotary_share = keys.section.real("partial_rotary_factor", limits::share, 0.5);
+  read_rotary_share(keys, 0.5);
   read_dropout(keys, {"attention_dropout", ""}, 0);
   keys.model.activation = read_activation(keys, "hidden_act", {{"silu", Activation::swiglu}});
 }

@@ -9,8 +9,10 @@
 namespace simrun {
 
 void ignore_bookkeeping(const ModelKeys& keys) {
-  keys.section.ignore({"_name_or_path",
+  keys.section.ignore({"_attn_implementation_autoset",
+                       "_name_or_path",
                        "architectures",
+                       "attention_softmax_in_fp32",
                        "auto_map",
                        "begin_suppress_tokens",
                        "bos_token_id",
@@ -21,8 +23,10 @@ void ignore_bookkeeping(const ModelKeys& keys) {
                        "eos_token_id",
                        "id2label",
                        "init_device",
+                       "init_method",
                        "init_std",
                        "initializer_range",
+                       "is_llama_config",
                        "label2id",
                        "layer_norm_eps",
                        "layer_norm_epsilon",
@@ -37,9 +41,11 @@ void ignore_bookkeeping(const ModelKeys& keys) {
                        "reorder_and_upcast_attn",
                        "return_dict",
                        "rms_norm_eps",
+                       "rope_interleaved",
                        "rope_parameters",
                        "rope_scaling",
                        "rope_theta",
+                       "scale_attention_softmax_in_fp32",
                        "scale_attn_by_inverse_layer_idx",
                        "scale_attn_weights",
                        "summary_activation",
@@ -84,11 +90,26 @@ void read_norm_epsilon(const ModelKeys& keys, const std::string& key, double fal
 }
 
 void read_rope_base(const ModelKeys& keys, const std::string& key, double fallback) {
+  keys.model.scales_rope = keys.section.has("rope_scaling");
   keys.model.rope_base = written_or(keys.section, key, limits::rope_base, fallback);
   const ConfigNode* parameters = keys.section.section("rope_parameters");
   if (parameters == nullptr || keys.section.has(key)) return;
   SectionReader inner(keys.reading, parameters, keys.section.path_of("rope_parameters"));
-  keys.model.rope_base = written_or(inner, "rope_theta", limits::rope_base, keys.model.rope_base);
+  // By kind of layer: those without a window, whose angles count further.
+  const ConfigNode* full = inner.section("full_attention");
+  SectionReader of_full(keys.reading, full, inner.path_of("full_attention"));
+  keys.model.rope_base =
+      written_or(full != nullptr ? of_full : inner, "rope_theta", limits::rope_base, keys.model.rope_base);
+}
+
+void read_rotary_share(const ModelKeys& keys, double fallback) {
+  const char* const key = "partial_rotary_factor";
+  const ConfigNode* parameters = keys.section.section("rope_parameters");
+  if (parameters != nullptr && !keys.section.has(key)) {
+    SectionReader inner(keys.reading, parameters, keys.section.path_of("rope_parameters"));
+    fallback = written_or(inner, key, limits::share, fallback);
+  }
+  keys.model.rotary_share = keys.section.real(key, limits::share, fallback);
 }
 
 Spelled read_spelled(const ModelKeys& keys, const std::vector<std::string>& spellings, IntegerRange range) {

@@ -28,6 +28,9 @@ void refuse_if_written(const ModelKeys& keys, const std::string& key, const std:
 
 // What a norm adds to the variance: a key that changes no cost, with the family's own default.
 void read_norm_epsilon(const ModelKeys& keys, const std::string& key, double fallback);
+// What rope turns of each head, in Hugging Face's older key or its newer map; what is not written is
+// `fallback`.
+void read_rotary_share(const ModelKeys& keys, double fallback);
 // The base of the rotary angles under `key`, or within Hugging Face's newer map `rope_parameters`.
 void read_rope_base(const ModelKeys& keys, const std::string& key, double fallback);
 

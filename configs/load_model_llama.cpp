@@ -1,5 +1,6 @@
 // Llama and the families that differ from it in a key or two.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "configs/limits.h"
 #include "configs/load_model_families.h"
@@ -16,20 +17,36 @@ void read_attention_biases(const ModelKeys& keys) {
   keys.model.qkv_bias = keys.model.projection_bias = keys.section.boolean("attention_bias", false);
 }
 
-// Written or not, one number for each layer: 0 for one without rotary positions.
+// One number for each layer, 0 for one without rotary positions; where it is not written, every so many
+// layers the last has none.
 void read_layers_without_rope(const ModelKeys& keys, std::int64_t interval_default) {
   ModelConfig& model = keys.model;
   const std::int64_t interval =
       keys.section.integer("no_rope_layer_interval", limits::layers, interval_default);
   const ConfigNode* node = keys.section.section("no_rope_layers");
-  if (node != nullptr && static_cast<std::int64_t>(node->children.size()) != model.num_layers)
+  if (node == nullptr) {
+    for (std::int64_t layer = 0; layer < model.num_layers && interval > 0; ++layer)
+      model.layers_without_rope.push_back((layer + 1) % interval == 0);
+    return;
+  }
+  std::vector<std::string> words;
+  for (const ConfigNode& layer : node->children) {
+    if (layer.text != "0" && layer.text != "1") {
+      keys.reading.problems.push_back(
+          {layer.position, fmt::format("{} in no_rope_layers is neither 0 nor 1", describe(layer)),
+           "1: with rotary positions, 0: without."});
+      return;
+    }
+    words.push_back(layer.text);
+    model.layers_without_rope.push_back(layer.text == "0");
+  }
+  if (static_cast<std::int64_t>(words.size()) != model.num_layers)
     return keys.reading.problem(
         keys.section.path_of("no_rope_layers"),
-        fmt::format("no_rope_layers has {} entries for {} layers", node->children.size(), model.num_layers));
-  for (std::int64_t layer = 0; layer < model.num_layers && interval > 0; ++layer)
-    model.layers_without_rope.push_back(node == nullptr
-                                            ? (layer + 1) % interval == 0
-                                            : node->children[static_cast<std::size_t>(layer)].text == "0");
+        fmt::format("no_rope_layers has {} entries for {} layers", words.size(), model.num_layers),
+        "a list with one 0 or 1 for each layer.");
+  keys.reading.record(keys.section.path_of("no_rope_layers"), fmt::format("[{}]", fmt::join(words, ", ")),
+                      origin_of(node->position));
 }
 
 void read_llama_with(const ModelKeys& keys, const LlamaDefaults& defaults) {
@@ -66,7 +83,7 @@ void read_qwen2(const ModelKeys& keys) {
 
 // Qwen3 Technical Report (arXiv 2505.09388), section 2: Qwen2 without its biases, with norms of q and k.
 void read_qwen3(const ModelKeys& keys) {
-  read_llama_shape(keys, {.head_dim = 128});  // Qwen3Config's default
+  read_llama_shape(keys, {.has_key_value_default = false, .head_dim = 128});  // Qwen3Config's default
   read_attention_biases(keys);
   keys.model.qk_norm = true;
   read_dropout(keys, {"attention_dropout", ""}, 0);
@@ -78,7 +95,7 @@ void read_qwen3(const ModelKeys& keys) {
 void read_nemotron(const ModelKeys& keys) {
   read_llama_shape(keys, {.epsilon_key = "norm_eps", .norm_epsilon = 1e-5});
   keys.model.normalization = Normalization::layer_norm;
-  keys.model.rotary_share = keys.section.real("partial_rotary_factor", limits::share, 0.5);
+  read_rotary_share(keys, 0.5);
   read_attention_biases(keys);
   keys.model.mlp_bias = keys.section.boolean("mlp_bias", false);
   read_dropout(keys, {"attention_dropout", ""}, 0);
@@ -89,7 +106,7 @@ void read_nemotron(const ModelKeys& keys) {
 void read_phi3(const ModelKeys& keys) {
   read_llama_shape(keys, {.norm_epsilon = 1e-5});
   keys.section.ignore({"full_attn_mod", "interpolate_factor", "original_max_position_embeddings"});
-  keys.model.rotary_share = keys.section.real("partial_rotary_factor", limits::share, 1.0);
+  read_rotary_share(keys, 1.0);
   for (const char* key : {"attention_bias", "lm_head_bias", "mlp_bias"}) refuse_if_true(keys, key);
   read_dropout(keys, {"attention_dropout", "resid_pdrop"}, 0);
   read_embedding_dropout(keys, "embd_pdrop", "resid_pdrop");
@@ -99,7 +116,7 @@ void read_phi3(const ModelKeys& keys) {
 
 // Seed-OSS (ByteDance-Seed/Seed-OSS-36B-Base, config.json): biases of queries, keys and values alone.
 void read_seed_oss(const ModelKeys& keys) {
-  read_llama_shape(keys, {.head_dim = 128});  // SeedOssConfig's default
+  read_llama_shape(keys, {.has_key_value_default = false, .head_dim = 128});  // SeedOssConfig's default
   keys.model.qkv_bias = keys.section.boolean("attention_bias", true);
   keys.model.projection_bias = keys.section.boolean("attention_out_bias", false);
   keys.model.mlp_bias = keys.section.boolean("mlp_bias", false);

@@ -38,7 +38,11 @@ void read_phimoe(const ModelKeys& keys) {
 
 void read_granite_multipliers(const ModelKeys& keys) {
   keys.model.attention_scale = keys.section.real("attention_multiplier", limits::score_factor, 1.0);
-  keys.section.ignore({"embedding_multiplier", "logits_scaling", "residual_multiplier"});
+  for (const char* key : {"embedding_multiplier", "logits_scaling", "residual_multiplier"}) {
+    if (keys.section.has(key) && keys.section.real(key, limits::score_factor) != 1)
+      keys.model.has_multipliers = true;
+    keys.section.ignore({key});
+  }
 }
 
 // GraniteMoeForCausalLM, and GraniteMoeSharedForCausalLM with an MLP of every token beside the experts.
@@ -63,7 +67,7 @@ void read_granitemoe(const ModelKeys& keys) {
 // only chooses, norms of queries and keys over all heads, half of each head rotated. Hugging Face's model has
 // none of the modules that predict further tokens.
 void read_minimax_m2(const ModelKeys& keys) {
-  read_llama_shape(keys, {.has_key_value_default = false, .rope_base = 5e6});
+  read_llama_shape(keys, {.has_key_value_default = false, .is_shipped_quantized = true, .rope_base = 5e6});
   ModelConfig& model = keys.model;
   SectionReader& section = keys.section;
   model.ffn_hidden_size = 0;
@@ -79,12 +83,23 @@ void read_minimax_m2(const ModelKeys& keys) {
   model.qk_norm = has_norms && of_heads;
   model.qk_norm_of_all_heads = has_norms && !of_heads;
   if (section.has("rotary_dim") && model.head_dim > 0)
-    model.rotary_share = static_cast<double>(section.integer("rotary_dim", limits::width)) /
+    model.rotary_share = static_cast<double>(section.integer("rotary_dim", {2, model.head_dim})) /
                          static_cast<double>(model.head_dim);
-  section.ignore({"rotary_dim", "use_mtp", "num_mtp_modules", "mtp_transformer_layers", "attn_type_list",
-                  "shared_intermediate_size", "layernorm_full_attention_beta",
-                  "layernorm_linear_attention_beta", "layernorm_mlp_beta", "shared_moe_mode",
-                  "attn_window_size", "max_model_len"});
+  else
+    read_rotary_share(keys, 1);
+  for (const std::int64_t kind : read_layer_numbers("attn_type_list", keys))
+    if (kind == 0) {
+      keys.reading.problem(section.path_of("attn_type_list"), "linear attention is not supported yet");
+      break;
+    }
+  if (section.has("shared_intermediate_size"))
+    model.experts.shared_ffn_hidden_size =
+        section.integer("shared_intermediate_size", {0, limits::width.most});
+  refuse_if_written(keys, "sliding_window", "a sliding window of MiniMax-M2");
+  section.ignore({"rotary_dim", "use_mtp", "num_mtp_modules", "mtp_transformer_layers",
+                  "partial_rotary_factor", "mlp_intermediate_size", "shared_intermediate_size",
+                  "layernorm_full_attention_beta", "layernorm_linear_attention_beta", "layernorm_mlp_beta",
+                  "shared_moe_mode", "attn_window_size", "max_model_len"});
   read_dropout(keys, {"attention_dropout", ""}, 0);
   model.activation = read_activation(keys, "hidden_act", {{"silu", Activation::swiglu}});
 }

@@ -26,7 +26,9 @@ void read_olmo2(const ModelKeys& keys) {
 
 void read_olmo3(const ModelKeys& keys) {
   read_olmo2(keys);
-  read_attention_windows(keys, WindowPattern::all_but_last_of, 4);  // Olmo3Config's default
+  // Its absence would mean Olmo3Config's 4096 to Hugging Face, and full attention here.
+  if (!keys.section.has("sliding_window")) keys.section.integer("sliding_window", limits::sequence);
+  read_attention_windows(keys, WindowPattern::all_but_last_of, 4);
 }
 
 void read_olmoe(const ModelKeys& keys) {

@@ -71,6 +71,8 @@ struct ModelConfig {
   bool embedding_norm = false;            // a norm behind the embedding
   bool embedding_scale = false;           // the embedding is multiplied by sqrt(hidden_size)
   bool embedding_dropout = true;          // hidden_dropout is also behind the embedding
+  // Written, and in no plan: rope_scaling; Granite's factors of embedding, residuals and logits.
+  bool scales_rope = false, has_multipliers = false;
   bool tie_word_embeddings = false;
   bool qkv_bias = false;
   bool projection_bias = false;  // of the attention's output projection

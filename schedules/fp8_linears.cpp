@@ -202,6 +202,19 @@ Fp8Casts::Copies copies_of_gradient(const Graph& graph, const Operator& linear) 
   return copies;
 }
 
+Fp8Casts::Copies copies_gathered_of_gradient(const ChunkContext& context, TensorId output) {
+  Fp8Casts::Copies read{false, false};
+  for (const std::size_t o : context.operators) {
+    const Operator& op = context.graph.operators[o];
+    if (!context.fp8->is_linear[o] || op.outputs[0] != output) continue;
+    const Fp8Casts::Copies copies = copies_of_gradient(context.graph, op);
+    read.row = read.row || copies.row;
+    read.column = read.column || copies.column;
+  }
+  const bool is_whole = scales_whole_tensors(context.fp8->recipe);
+  return {read.row || is_whole, read.column && !is_whole};
+}
+
 std::vector<AxisId> fp8_gather_axes(const ChunkContext& context, const ChunkCode& code, TensorId output,
                                     const std::vector<ValueId>& summands, const Layout& wanted) {
   if (context.fp8 == nullptr) return {};

@@ -102,6 +102,10 @@ class Fp8Casts {
 // that of its weight, if they are wanted.
 Fp8Casts::Copies copies_of_gradient(const Graph& graph, const Operator& linear);
 
+// Those that are gathered of the gradient of this tensor, for the linear layers of the chunk that put it out:
+// where a tensor has one scale, both products read the same rows.
+Fp8Casts::Copies copies_gathered_of_gradient(const ChunkContext& context, TensorId output);
+
 // The axes over which the gradient of a linear layer's output, the sum of `summands`, is gathered in fp8 on
 // its way to the layout that the layer reads; empty: it is not. A bias sums the wide gradient.
 std::vector<AxisId> fp8_gather_axes(const ChunkContext& context, const ChunkCode& code, TensorId output,

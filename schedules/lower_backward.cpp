@@ -336,11 +336,11 @@ class BackwardLowering {
   bool gather_in_fp8(TensorId tensor, const Layout& wanted, std::int32_t layer) {
     const std::vector<AxisId> over = fp8_gather_axes(context_, code_, tensor, contributions_[tensor], wanted);
     if (over.empty()) return false;
-    const Fp8Casts::Copies copies{true, !scales_whole_tensors(context_.fp8->recipe)};
+    const Fp8Casts::Copies copies = copies_gathered_of_gradient(context_, tensor);
     const QuantisedValue local = casts_.cast(sum(tensor, contributions_[tensor], layer), copies,
                                              {code_.backward, Phase::backward_input, layer, -1, over});
     QuantisedValue& whole = fp8_gradients_[tensor];
-    whole.row = converted(local.row, wanted, layer, "_grad", Phase::backward_input);
+    if (copies.row) whole.row = converted(local.row, wanted, layer, "_grad", Phase::backward_input);
     if (copies.column) whole.column = converted(local.column, wanted, layer, "_grad", Phase::backward_input);
     return true;
   }

@@ -44,6 +44,13 @@ ParameterMatrix vector_of(const Graph& graph, const Value& value, const Mesh& me
   return vector;
 }
 
+// Of a weight that products read as copies in fp8 or fp4, the weight.
+ValueId weight_of(const ChunkCode& code, ValueId value) {
+  for (const QuantisedParameter& of : code.quantised)
+    if (of.is_copy(value)) return of.weight;
+  return value;
+}
+
 }  // namespace
 
 std::vector<AxisId> ParameterMatrix::axes() const {
@@ -58,7 +65,7 @@ std::vector<ParameterMatrix> parameter_matrices(const Graph& graph, const ChunkC
     const auto dims = [&](ValueId value) { return graph.tensors[code.values[value].tensor].dims; };
     const bool gathers = step.opcode == Opcode::gather;
     if ((step.opcode != Opcode::gemm && !gathers) || step.inputs.size() < 2) continue;
-    const ValueId parameter = step.inputs[gathers ? 0 : 1];
+    const ValueId parameter = weight_of(code, step.inputs[gathers ? 0 : 1]);
     if (code.values[parameter].kind != ValueKind::parameter || known.count(parameter) > 0) continue;
     // Rows of a table are its entries; its columns are what is copied out.
     const std::vector<DimensionId> out = dims(step.outputs[0]);

@@ -119,10 +119,13 @@ double compute_stretch(const Plan& plan, const std::vector<Instruction>& instruc
       all / alone * std::max({1.0, slowdown, 1 + (framework.overlap_slowdown - 1) * times.beside});
   if (framework.host_dispatch_s == 0) return by_device;
   std::int64_t launches = copies.operators;
-  for (const Instruction& instruction : instructions)
+  for (std::size_t i = 0; i < instructions.size(); ++i) {
+    const Instruction& instruction = instructions[i];
+    if (instruction.work_table >= 0 && times.times[i] == 0) continue;  // other ranks' work
     launches += is_communication(instruction.opcode)   ? 1
                 : instruction.stream == compute_stream ? kernel_launches(plan, instruction)
                                                        : 0;
+  }
   const double issue_ps = static_cast<double>(launches) * framework.host_dispatch_s * 1e12;
   if (issue_ps <= by_device * alone) return by_device;  // kernels take as long, whatever they wait for
   return std::max(by_device, host_stretch(plan, instructions, times.times, issue_ps));

@@ -149,8 +149,8 @@ std::vector<RowKernel> rope_kernels(const Plan& plan, const Instruction& instruc
   return kernels;
 }
 
-// Of gated activations Transformer Engine's grouped MLP of experts fuses SwiGLU alone
-// (megatron/core/transformer/ moe/experts.py, TEGroupedMLP: "Only support fusion of swiglu").
+// Of gated activations Transformer Engine's grouped MLP of experts fuses SwiGLU alone (TEGroupedMLP in
+// megatron/core/transformer/moe/experts.py).
 bool fuses_gelu_gate(const Plan& plan, const Buffer& out) {
   const FrameworkKernels& framework = plan.framework.kernels;
   return framework.fused_activation &&

@@ -165,6 +165,7 @@ Argument of_expert(const KernelCall& call, const Argument& argument, std::int64_
   if (argument.rows != nullptr) {
     const std::int64_t rows = argument.rows->begin(expert + 1) - argument.rows->begin(expert);
     begin = argument.rows->begin(expert) * width_of_rows(argument);
+    part.of_expert = argument.rows->rows().data() + argument.rows->begin(expert);
     part.part[1] = {0, rows, rows};
     part.part[0] = argument.rows->experts();
   } else {
@@ -172,7 +173,9 @@ Argument of_expert(const KernelCall& call, const Argument& argument, std::int64_
   }
   part.part[0].first += expert;
   part.part[0].extent = 1;
-  part.data = reals<Real>(argument) + begin;
+  const bool is_mask = argument.buffer->dtype == Dtype::uint8;
+  part.data = is_mask ? static_cast<void*>(static_cast<std::uint8_t*>(argument.data) + begin)
+                      : reals<Real>(argument) + begin;
   return part;
 }
 

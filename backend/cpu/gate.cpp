@@ -40,8 +40,9 @@ void run_weigh_rows_backward(const KernelCall& call) {
   const std::int64_t n = last_extent(gradient), rows = rows_of(gradient);
   Real *of_x = nullptr, *of_weights = nullptr;
   for (const Argument& output : call.outputs)
-    (last_extent(output) == n ? of_x : of_weights) = reals<Real>(output);
+    (position_of(call, output, "one") < 0 ? of_x : of_weights) = reals<Real>(output);
   for (std::int64_t row = 0; row < rows; ++row) {
+    // A weight that underflowed to 0 has left nothing of its row to tell its gradient by.
     const Real weight = reals<Real>(weights)[row];
     const Real *dy = reals<Real>(gradient) + row * n, *y = reals<Real>(weighted) + row * n;
     Real product = 0;

@@ -32,7 +32,16 @@ BroadcastIndex::BroadcastIndex(const Argument& argument, const Argument& of) {
 }
 
 WholeRows::WholeRows(const KernelCall& call, const Argument& argument)
-    : part_(argument.part), extents_(whole_extents(call.plan, *argument.buffer, argument.part)) {
+    : part_(argument.part),
+      extents_(whole_extents(call.plan, *argument.buffer, argument.part)),
+      of_expert_(argument.of_expert) {
+  if (of_expert_ != nullptr) {
+    std::int64_t tokens = 1;
+    for (std::size_t d = 0; d < call.plan.dimension_names.size(); ++d)
+      if (call.plan.dimension_names[d] == "batch" || call.plan.dimension_names[d] == "sequence")
+        tokens *= call.plan.dimension_sizes.at(d);
+    first_token_ = call.microbatch * tokens;
+  }
   const int batch = position_of(call, argument, "batch");
   if (batch < 0) return;
   DimPart& part = part_[static_cast<std::size_t>(batch)];
@@ -42,6 +51,11 @@ WholeRows::WholeRows(const KernelCall& call, const Argument& argument)
 }
 
 std::int64_t WholeRows::begin(std::int64_t row) const {
+  if (of_expert_ != nullptr) {
+    const ExpertRow& of = of_expert_[row];
+    const std::int64_t token = of.token == no_token ? 0 : first_token_ + of.token;
+    return (token * part_[0].whole + of.expert) * extents_.back() + part_.back().first;
+  }
   std::int64_t local = row, index = part_.back().first, stride = extents_.back();
   for (std::size_t d = part_.size() - 1; d-- > 0;) {
     index += part_[d].at(local % part_[d].extent) * stride;

@@ -193,7 +193,8 @@ class BroadcastIndex {
 };
 
 // Numbers of an argument's elements in the whole tensor of the step, samples of all microbatches behind one
-// another: what dropout is drawn by. Row r is [whole_begin(r), + last extent).
+// another: what dropout is drawn by. Row r is [whole_begin(r), + last extent). An expert's row is the one of
+// its token among all experts'.
 class WholeRows {
  public:
   WholeRows(const KernelCall& call, const Argument& argument);
@@ -202,6 +203,8 @@ class WholeRows {
  private:
   TensorPart part_;
   std::vector<std::int64_t> extents_;
+  const ExpertRow* of_expert_;
+  std::int64_t first_token_ = 0;  // of the microbatch
 };
 
 }  // namespace simrun::cpu

@@ -46,24 +46,26 @@ std::string missing_gradient_refusal(const Plan& plan, const Instruction& what) 
   return is_missing ? no_kernel("model.frozen: not some of an operator's inputs") : "";
 }
 
-std::string map_refusal(const Plan& plan, const Instruction& what) {
+// What is added has no dimension that the sum has not.
+std::string add_refusal(const Plan& plan, const Instruction& what) {
   const Buffer& out = plan.buffers[what.outputs.at(0)];
+  for (const Index input : what.inputs) {
+    const Buffer& in = plan.buffers[input];
+    if (same_extents(in, out) || cpu::PackedPart::is_part(plan, in, out)) continue;
+    for (const BufferDim& dim : in.dims)
+      if (std::none_of(out.dims.begin(), out.dims.end(),
+                       [&](const BufferDim& of) { return of.name == dim.name; }))
+        return no_kernel("model.model_type");
+  }
+  return "";
+}
+
+std::string map_refusal(const Plan& plan, const Instruction& what) {
   switch (what.function) {
     case Function::dispatch_masks:
     case Function::dispatch_masks_backward:
       return no_kernel("moe.token_dispatcher: einsum (alltoall with the same capacity_factor is run)");
-    case Function::add:
-      if (what.dropout > 0 && has_expert_rows(plan, out))
-        return no_kernel("training.lora.dropout of experts");
-      for (const Index input : what.inputs) {
-        if (same_extents(plan.buffers[input], out)) continue;
-        for (const BufferDim& dim : plan.buffers[input].dims)
-          if (!cpu::PackedPart::is_part(plan, plan.buffers[input], out) &&
-              std::none_of(out.dims.begin(), out.dims.end(),
-                           [&](const BufferDim& of) { return of.name == dim.name; }))
-            return no_kernel("model.model_type");
-      }
-      return "";
+    case Function::add: return add_refusal(plan, what);
     case Function::rope:
     case Function::rope_backward:
     case Function::mla_rope:

@@ -89,8 +89,26 @@ TEST_CASE("moments and exchanged gradients in fp8 are run unrounded, too") {
   check_job("tensorwise", dense_in_8_bits, {{"optimizer.grad_reduce_dtype", "fp8"}});
 }
 
-TEST_CASE("adapters beside weights in fp8") {
+// Of a frozen weight's gradient nothing is gathered for.
+TEST_CASE("adapters beside weights in fp8 and fp4, over tensor-parallel ranks that gather") {
+  for (const std::string& precision : precisions)
+    check_job(precision, dense_in_8_bits,
+              {{"training.lora", "{rank: 16, alpha: 32, targets: [fc1]}"},
+               {"parallelism.tensor_model_parallel_size", "2"},
+               {"parallelism.sequence_parallel", "true"}});
   check_job("blockwise", dense_in_8_bits, {{"training.lora", "{rank: 16, alpha: 32}"}});
+}
+
+// A weight's matrix is known by the product that reads it, or reads a copy of it.
+TEST_CASE("muon and adafactor update matrices that products read in fp8 and fp4") {
+  for (const std::string& precision : precisions)
+    for (const char* optimizer : {"muon", "adafactor"}) {
+      check_job(precision, dense_in_8_bits, {{"optimizer.name", optimizer}});
+      check_job(precision, dense_in_8_bits,
+                {{"optimizer.name", optimizer},
+                 {"optimizer.zero_stage", "1"},
+                 {"parallelism.tensor_model_parallel_size", "2"}});
+    }
 }
 
 }  // namespace simrun

@@ -103,6 +103,37 @@ TEST_CASE("deepep: probabilities travel with their rows, and their gradients bac
   CHECK(beside(PassKind::backward) == std::vector<double>(4, 32.0 / 2048));
 }
 
+// Else every expert's output, topk rows of a token, would be kept for the gradients of its probabilities.
+TEST_CASE("deepep: experts' rows are weighted in front of their second product, with a bias behind it") {
+  const auto operands_of_unpermute = [](const Plan& plan) {
+    std::set<std::size_t> counts;
+    for (const Segment& segment : plan.segments)
+      for (const Instruction& what : segment.instructions)
+        if (what.label == "unpermute" && what.opcode == Opcode::scatter) counts.insert(what.inputs.size());
+    return counts;
+  };
+  const auto weighs = [](const Plan& plan, Function function) {
+    return std::ranges::any_of(plan.segments, [&](const Segment& segment) {
+      return std::ranges::any_of(segment.instructions,
+                                 [&](const Instruction& what) { return what.function == function; });
+    });
+  };
+  const auto plan_of = [](const char* model) {
+    return compile(
+        job_from(std::string("simrun: 1\nmodel: {from: ") + model +
+                 ", num_hidden_layers: 2}\n"
+                 "training: {seq_length: 1024, micro_batch_size: 1, global_batch_size: 8, precision: bf16}\n"
+                 "moe: {token_dispatcher: deepep}\nparallelism: {expert_model_parallel_size: 8}\n"
+                 "cluster: {from: dgx_h100, nodes: 1}\n"));
+  };
+  const Plan plan = plan_of("mixtral-8x7b"), biased = plan_of("gpt-oss-20b");
+  CHECK(operands_of_unpermute(plan) == std::set<std::size_t>{1});
+  CHECK(weighs(plan, Function::weigh_rows));
+  CHECK(weighs(plan, Function::weigh_rows_backward));
+  CHECK(operands_of_unpermute(biased) == std::set<std::size_t>{3});
+  CHECK_FALSE(weighs(biased, Function::weigh_rows));
+}
+
 TEST_CASE("deepep: the GPUs of an exchange between nodes have the same number on theirs") {
   const Plan plan = compile(two_nodes("deepep"));
   int exchanges_between_nodes = 0;

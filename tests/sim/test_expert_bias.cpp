@@ -123,6 +123,35 @@ TEST_CASE(
         2 * added("gpt-oss-20b", "alltoall", "separate_fc2"));
 }
 
+// 1e6 elements of 2 bytes: a pass over them each way is 2 MB.
+TEST_CASE("Transformer Engine's experts fuse SwiGLU alone, and weights of their rows with it") {
+  Shapes shapes(gpu_of_1_tflops());
+  Plan& plan = shapes.plan;
+  const Index both =
+      shapes.buffer(Dtype::bf16, {{"experts", 2}, {"capacity", 500}, {"gate", 2}, {"expert_ffn", 1000}});
+  const Index rows = shapes.buffer(Dtype::bf16, {{"experts", 2}, {"capacity", 500}, {"expert_ffn", 1000}});
+  const Index weights = shapes.buffer(Dtype::fp32, {{"experts", 2}, {"capacity", 500}, {"one", 1}});
+  const Instruction swiglu = Shapes::does(Opcode::map, Function::swiglu, {both}, {rows});
+  const Instruction geglu = Shapes::does(Opcode::map, Function::geglu, {both}, {rows});
+  const Instruction back = Shapes::does(Opcode::map, Function::geglu_backward, {rows, both}, {both});
+  const Instruction weigh = Shapes::does(Opcode::map, Function::weigh_rows, {rows, weights}, {rows});
+  const auto passes = [&](const Instruction& what) {
+    double bytes = 0;
+    for (const RowKernel& kernel : row_kernels(plan, what, 6e6)) bytes += kernel.bytes;
+    return bytes / 2e6;
+  };
+  plan.framework.kernels.expert_bias = ExpertBias::fused;
+  CHECK(passes(swiglu) == 3);
+  CHECK(passes(geglu) == 3);
+  CHECK(passes(weigh) == 0);
+  plan.framework.kernels.expert_bias = ExpertBias::separate_fc2;
+  CHECK(passes(swiglu) == 3);
+  CHECK(passes(geglu) == 5);  // gelu, product
+  CHECK(passes(back) == 13);  // both gradients of the product, gelu's, both halves joined
+  plan.framework.kernels.fused_activation = false;
+  CHECK(passes(weigh) == 2);
+}
+
 TEST_CASE("operands that do not lie alike cost operations where those take longer than their bytes") {
   Shapes shapes(gpu_of_1_tflops());
   const Index rows = shapes.buffer(Dtype::bf16, {{"experts", 2}, {"capacity", 500}, {"expert_ffn", 1000}});

@@ -106,6 +106,11 @@ void add_layers(const ModelConfig& model, Flags& flags) {
   if (!model.tie_word_embeddings) add(flags, "--untie-embeddings-and-output-weights");
 }
 
+// Megatron Core's bias goes with sigmoid scores alone (transformer_config.py).
+bool chooses_by_bias(const ExpertConfig& experts) {
+  return experts.selection_bias && experts.score == RouterScore::sigmoid;
+}
+
 bool is_default_group_best(const ExpertConfig& experts) {
   return experts.topk_groups == 0 ||
          experts.group_best == std::max<std::int64_t>(experts.topk / experts.topk_groups, 1);
@@ -157,7 +162,7 @@ void note_router(const Job& job, std::vector<std::string>& notes) {
   const auto note = [&](bool holds, const char* sentence) {
     if (holds) notes.emplace_back(sentence);
   };
-  note(experts.selection_bias && experts.score == RouterScore::softmax,
+  note(experts.selection_bias && !chooses_by_bias(experts),
        "model: a bias that chooses experts by their softmax; it takes sigmoid scores there");
   note(experts.bias != job.model.mlp_bias, "model: biases of experts unlike those of the MLP");
   note(experts.router_bias, "model: a bias of the router");
@@ -196,7 +201,7 @@ void add_router(const ExpertConfig& experts, Flags& flags) {
     add(flags, "--moe-router-group-topk", experts.topk_groups);
   }
   if (experts.scaling != 1) add(flags, "--moe-router-topk-scaling-factor", experts.scaling);
-  if (experts.selection_bias) add(flags, "--moe-router-enable-expert-bias");
+  if (chooses_by_bias(experts)) add(flags, "--moe-router-enable-expert-bias");
   const char* balancing = !experts.is_topk              ? "sinkhorn"
                           : experts.balance_by_sequence ? "seq_aux_loss"
                           : experts.balance_loss > 0    ? "aux_loss"

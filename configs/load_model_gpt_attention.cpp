@@ -1,6 +1,7 @@
 // Megatron-LM's further keys for `gpt`: norms of queries and keys, latent attention, multi-token prediction.
 #include <fmt/format.h>
 
+#include "configs/layer_pattern.h"
 #include "configs/limits.h"
 #include "configs/load_model_families.h"
 
@@ -27,9 +28,34 @@ void check_latent_attention(const ModelKeys& keys, bool has_norms) {
                          "disable_bias_linear: true.");
 }
 
+// Which layers have no rotary positions: the last of every n, or 1 for each of a list's (an expression, as
+// moe_layer_freq's).
+void read_no_rope_freq(const ModelKeys& keys) {
+  constexpr const char* key = "no_rope_freq";
+  ModelConfig& model = keys.model;
+  keys.section.ignore({key});
+  const ConfigNode* node = keys.section.section(key);
+  if (node == nullptr) return;
+  if (node->text.find_first_of("[(") == std::string::npos) {
+    const std::int64_t freq = keys.section.integer(key, limits::layers);
+    for (std::int64_t layer = 0; freq > 0 && layer < model.num_layers; ++layer)
+      model.layers_without_rope.push_back((layer + 1) % freq == 0);
+    return;
+  }
+  LayerPattern pattern = parse_layer_pattern(node->text, static_cast<std::size_t>(limits::layers.most));
+  if (pattern.problem.empty() && static_cast<std::int64_t>(pattern.layers.size()) != model.num_layers)
+    pattern.problem = fmt::format("{} entries for {} layers", pattern.layers.size(), model.num_layers);
+  if (!pattern.problem.empty())
+    return keys.reading.problem(keys.section.path_of(key), fmt::format("'{}': {}", key, pattern.problem),
+                                "a number n, or for example \"[0,0,0,1]*8\": 1 for a layer without.");
+  keys.reading.record(keys.section.path_of(key), yaml_quoted(node->text), origin_of(node->position));
+  model.layers_without_rope = std::move(pattern.layers);
+}
+
 }  // namespace
 
 void read_gpt_attention(const ModelKeys& keys) {
+  read_no_rope_freq(keys);
   SectionReader& section = keys.section;
   ModelConfig& model = keys.model;
   const bool has_norms = is_on(keys, "qk_layernorm");

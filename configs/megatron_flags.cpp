@@ -239,7 +239,6 @@ constexpr Explained unmodelled_flags[] = {
     {"--no-overlap-p2p-communication", "framework.kernels.blocking_pipeline"},
     {"--no-persist-layer-norm", "framework.kernels.fused_norm"},
     {"--no-pin-cpu-", "memory of the host that is not pinned"},
-    {"--no-rope-freq", "layers without positions cost the same but for rope's kernel"},
     {"--no-rope-fusion", "framework.kernels.fused_rope"},
     {"--no-scatter-gather-tensors-in-pipeline", "framework.kernels.whole_pipeline_transfers"},
     {"--num-layers-at-", "all layers are in fp8 or fp4"},

@@ -15,6 +15,7 @@ const std::vector<FlagKey>& megatron_value_keys() {
       {"--norm-epsilon", "model.norm_epsilon"},
       {"--rotary-base", "model.rotary_base"},
       {"--rotary-percent", "model.rotary_percent"},
+      {"--no-rope-freq", "model.no_rope_freq"},
       {"--q-lora-rank", "model.q_lora_rank"},
       {"--kv-lora-rank", "model.kv_lora_rank"},
       {"--qk-head-dim", "model.qk_head_dim"},

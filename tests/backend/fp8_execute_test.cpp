@@ -72,7 +72,7 @@ TEST_CASE("weights that are gathered, in fp8 or cast behind it, are those that o
       check_job(precision, dense_in_8_bits, wide);
       if (precision == "nvfp4" || precision == "mxfp8") continue;
       std::vector<Override> narrow = wide;
-      narrow.emplace_back("training.fp8_param_gather", "true");
+      narrow.push_back({"training.fp8_param_gather", "true"});
       check_job(precision, dense_in_8_bits, narrow);
     }
 }

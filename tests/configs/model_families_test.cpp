@@ -66,9 +66,9 @@ TEST_CASE("SmolLM3's layers without rotary positions are every fourth, or those 
         std::string::npos);
   // What it prints is the same job.
   const LoadedJob loaded =
-      load_job_text(job_of(family("smollm3", "no_rope_layers: [0, 1, 1, 0]")), "job.yaml", LoadOptions{});
+      load_job_text(job_of(family("smollm3", "no_rope_layers: [0, 1, 1, 0]")), "job.yaml", with_presets());
   CHECK(loaded.effective_yaml.find("no_rope_layers: [0, 1, 1, 0]") != std::string::npos);
-  CHECK(load_job_text(loaded.effective_yaml, "job.yaml", LoadOptions{}).job.model == loaded.job.model);
+  CHECK(load_job_text(loaded.effective_yaml, "job.yaml", with_presets()).job.model == loaded.job.model);
 }
 
 TEST_CASE("ERNIE 4.5's experts end where the config says, and its further token is predicted") {

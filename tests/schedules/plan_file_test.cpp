@@ -32,7 +32,7 @@ TEST_CASE("a plan of every framework reads back as it was written") {
   int plans = 0;
   for (const fs::directory_entry& file : fs::directory_iterator(SIMRUN_SOURCE_DIR "/configs/frameworks"))
     for (const char* model :
-         {"llama", "gemma2, sliding_window: 16",
+         {"llama", "gemma2, num_key_value_heads: 4, sliding_window: 16",
           "mixtral, num_key_value_heads: 4, num_local_experts: 4, num_experts_per_tok: 2"}) {
       CAPTURE(file.path().string(), model);
       const Plan plan = compile(

@@ -162,6 +162,21 @@ TEST_CASE("an exchange beside kernels gives the host no time that these do not w
   CHECK(step(60'000'000) == 65);  // the host is done before the kernels
 }
 
+// Four layers have 28 matrices, of which five iterations of three products each make Muon's updates.
+TEST_CASE("the host issues of Muon's products those of the rank's shard") {
+  const auto step = [](const char* zero) {
+    return simulate(compile(job_from(
+                        "simrun: 1\nframework: {from: megatron_core, kernels: {host_dispatch: 100 us}}\n"
+                        "model: {model_type: llama, num_hidden_layers: 4, hidden_size: 64, "
+                        "intermediate_size: 128, num_attention_heads: 4, vocab_size: 512}\n"
+                        "training: {seq_length: 64, micro_batch_size: 1, global_batch_size: 8, precision: "
+                        "bf16}\noptimizer: {name: muon}\ncluster: {from: dgx_h100, nodes: 1}\n",
+                        {{"optimizer.zero_stage", zero}})))
+        .step;
+  };
+  CHECK(static_cast<double>(step("1")) < 0.7 * static_cast<double>(step("0")));
+}
+
 TEST_CASE("under a slow host, too, no faster network makes a step longer") {
   const std::pair<const char*, const char*> cases[] = {
       {"context_parallel_size: 4", ""},

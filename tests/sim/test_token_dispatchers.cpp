@@ -63,9 +63,10 @@ TEST_CASE("deepep's exchanges move their rows: beside them only the order of a G
   CHECK(takes_time["alltoall"][true] > 0);
   CHECK(takes_time["alltoall"][false] == 0);
   CHECK(takes_time["allgather"][false] == 0);
-  // By node, by GPU, by expert: one in three; by node and by GPU their probabilities beside them.
+  // By node, by GPU, by expert: one in three; their probabilities beside them for nothing, of experts' rows
+  // only on the way there and of their gradients back.
   CHECK(takes_time["deepep"][true] == takes_time["alltoall"][true]);
-  CHECK(takes_time["deepep"][false] == 3 * takes_time["alltoall"][true]);
+  CHECK(2 * takes_time["deepep"][false] == 7 * takes_time["alltoall"][true]);
 }
 
 TEST_CASE(

@@ -68,7 +68,7 @@ TEST_CASE("row: experts of nobody's known model are gated, unless its size or it
         .job.model.model_type;
   };
   CHECK(type("OLMoE 7B", "a blog") == "mixtral");
-  CHECK(type("OLMoE-1B-7B", "a blog") == "mixtral");
+  CHECK(type("OLMoE-1B-7B", "a blog") == "olmoe");
   CHECK(type("some MoE", "a blog") == "mixtral");
   // 64 experts of two matrices: 4.3 B and the rest.
   CHECK(type("some MoE 4.7B", "a blog") == "gpt");

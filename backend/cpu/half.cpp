@@ -74,7 +74,8 @@ class CpuHalfDevice final : public Device {
     const auto is_narrow = [&](Index buffer) { return cpu::is_narrow(plan.buffers[buffer]); };
     if (std::ranges::any_of(what.inputs, is_narrow) || std::ranges::any_of(what.outputs, is_narrow))
       return "has neither 8 nor 4 bits with --dtype bf16 (f32 and f64 run them unrounded): "
-             "training.precision: fp8 or nvfp4, training.lora.base_dtype, a state in fp8";
+             "training.precision: fp8 or nvfp4, training.lora.base_dtype: nf4, optimizer.exp_avg_dtype or "
+             "optimizer.grad_reduce_dtype: fp8";
     return f32_->refusal(plan, what);
   }
   std::int64_t element_bytes(Dtype dtype) const override { return bytes_of(dtype); }

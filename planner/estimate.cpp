@@ -20,6 +20,11 @@ bool is_probed(std::int64_t micro_batch) {
   return micro_batch <= largest_probed && std::has_single_bit(static_cast<std::uint64_t>(micro_batch));
 }
 
+// Passes that wait for the host take as long for more sequences, until their kernels do: through two such
+// passes goes no line. Of less than so many times the seconds of half as many sequences the size itself is
+// priced.
+constexpr double least_growth = 1.5;
+
 // Of a forward pass full recompute repeats at least so much: not what follows the layers, nor what no
 // gradient needs.
 constexpr double least_recomputed = 0.5;
@@ -185,15 +190,17 @@ const PassCosts* Estimator::passes_of(const Candidate& of, std::int64_t micro_ba
                                       RecomputeGranularity recompute) {
   const auto [slot, is_new] = passes_.try_emplace(
       PassKey{of.tensor, of.context, of.expert, of.expert_tensor, micro_batch, static_cast<int>(recompute)});
-  if (is_new && !is_probed(micro_batch)) {
-    slot->second = on_line(of, micro_batch, recompute);
-  } else if (is_new) {
-    Candidate asked = of;
-    asked.micro_batch = micro_batch;
-    asked.recompute = recompute;
-    slot->second = made_if_divisible([&] { return probed(asked); });
-  }
+  if (is_new)
+    slot->second =
+        is_probed(micro_batch) ? probed_of(of, micro_batch, recompute) : on_line(of, micro_batch, recompute);
   return slot->second ? &*slot->second : nullptr;
+}
+
+std::optional<PassCosts> Estimator::probed_of(Candidate of, std::int64_t micro_batch,
+                                              RecomputeGranularity recompute) {
+  of.micro_batch = micro_batch;
+  of.recompute = recompute;
+  return made_if_divisible([&] { return probed(of); });
 }
 
 std::optional<PassCosts> Estimator::on_line(const Candidate& of, std::int64_t micro_batch,
@@ -203,6 +210,7 @@ std::optional<PassCosts> Estimator::on_line(const Candidate& of, std::int64_t mi
   const PassCosts* smaller = passes_of(of, apart, recompute);
   const PassCosts* larger = passes_of(of, largest_probed, recompute);
   if (smaller == nullptr || larger == nullptr) return std::nullopt;
+  if (seconds_of(*larger) < least_growth * seconds_of(*smaller)) return probed_of(of, micro_batch, recompute);
   return pass_costs_on_line(*smaller, *larger, sequences / static_cast<double>(apart));
 }
 

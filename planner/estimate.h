@@ -87,6 +87,8 @@ class Estimator {
   };
   Job loaded(Candidate candidate) const;  // throws std::invalid_argument
   PassCosts probed(const Candidate& candidate);
+  // Nothing where the sizes do not divide.
+  std::optional<PassCosts> probed_of(Candidate of, std::int64_t micro_batch, RecomputeGranularity recompute);
   std::optional<PassCosts> on_line(const Candidate& candidate, std::int64_t micro_batch,
                                    RecomputeGranularity recompute);
   const PipelineCosts& pipeline_of(const Candidate& candidate, const PassCosts& passes);

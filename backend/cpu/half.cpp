@@ -3,6 +3,7 @@
 #include <map>
 
 #include "backend/cpu/device.h"
+#include "backend/cpu/kernels.h"
 #include "backend/half_float.h"
 #include "backend/tensor_part.h"
 

@@ -43,6 +43,24 @@ TEST_CASE("estimates of the best under a framework are within 6 % of the engine'
   }
 }
 
+// A host that issues a kernel every 80 us takes as long for two sequences as for four, and kernels of 32
+// longer.
+TEST_CASE("microbatches of a small model that wait for the host are estimated by their own size", "[long]") {
+  const PlanSearchResult result =
+      found_by(base_of("llama3-8b-8xh100", {{"model", "{from: qwen2.5-3b}"},
+                                            {"framework", "{from: megatron_core}"},
+                                            {"training.seq_length", "4096"},
+                                            {"training.global_batch_size", "64"},
+                                            {"plan.best", "10"}}),
+               2);
+  CHECK(std::ranges::count_if(result.best, is_estimated) >= 5);
+  for (const RankedCandidate& of : result.best) {
+    if (!is_estimated(of)) continue;
+    CAPTURE(describe(of.candidate), of.estimate.step_s, of.evaluation.step_s);
+    CHECK(of.estimate.step_s / of.evaluation.step_s == Approx(1).margin(0.15));
+  }
+}
+
 // Of tiny-moe-8ranks some candidates have every expert on one rank only, where nothing of experts is
 // gathered.
 TEST_CASE("estimates of ZeRO-3 hold what is gathered: of the best, memory is within 10 % of the engine's",

@@ -198,11 +198,18 @@ constexpr double ring_of_two = 0.5;  // (n - 1) / n
 void sums_over_tensor_ranks(const std::string& preset, const ModelConfig& model) {
   const Summed expected = summed(model);
   const std::int64_t tp = tensor_ranks(model);
+  if (tp == 1) return;
   Sent sent = sent_by(compile(job_of(preset, {.tp = tp})));
   const auto times = real(microbatches);
   CHECK(sent.tensor[{Opcode::all_reduce, Phase::forward}] ==
         times * (expected.forward * bf16 + expected.rows * 3 * fp32));
   CHECK(sent.tensor[{Opcode::all_reduce, Phase::backward_input}] == times * expected.backward * bf16);
+  if (model.qk_norm_of_all_heads) {  // queries, keys and values are gathered for them
+    const double heads = real((model.num_attention_heads + 2 * model.num_key_value_heads) * model.head_dim);
+    CHECK(sent.tensor[{Opcode::all_gather, Phase::forward}] ==
+          times * real(model.num_layers * sequence) * heads * bf16);
+    return;
+  }
   CHECK(sent.tensor.size() == 2);
   // And 2 (n - 1) / n of that on the wire.
   CHECK(sent.in_passes[Traffic::tensor] ==
@@ -213,7 +220,8 @@ void sums_over_tensor_ranks(const std::string& preset, const ModelConfig& model)
 void gathers_and_scatters(const std::string& preset, const ModelConfig& model) {
   // An LSTM needs whole sequences; the patches of an image and its class token are an odd number.
   if (is_convolutional(model) || tokens_of(model) % 2 != 0) return;
-  if (family_as<GnmtConfig>(model.family) != nullptr) return;
+  if (family_as<GnmtConfig>(model.family) != nullptr || tensor_ranks(model) == 1) return;
+  if (model.qk_norm_of_all_heads) return;  // which gather besides
   const Summed of = summed(model);
   Sent sent = sent_by(compile(job_of(preset, {.tp = tensor_ranks(model), .sequence_parallel = true})));
   const double times = real(microbatches) * bf16;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "schedules/adafactor_parameters.h"
+#include "schedules/release.h"
 
 namespace simrun {
 namespace {
@@ -16,14 +17,6 @@ std::int64_t share(std::int64_t elements, std::int64_t shards) { return (element
 std::vector<AxisId> joined(std::vector<AxisId> axes, const std::vector<AxisId>& more) {
   axes.insert(axes.end(), more.begin(), more.end());
   return axes;
-}
-
-Instruction release_of(std::vector<Index> buffers) {
-  Instruction release;
-  release.opcode = Opcode::free;
-  release.phase = Phase::optimizer;
-  release.inputs = std::move(buffers);
-  return release;
 }
 
 // Numbers that a kernel writes of every parameter, in one buffer for all that are partial over the same axes,
@@ -104,8 +97,8 @@ class AdafactorUpdate {
     append({reduce("adafactor update norms", {&bucket_.more_state, &factors_.made}, {&norms_.made})});
     append(norms_.reductions());
     append({update()});
-    if (!factors_.made.empty()) append({release_of(factors_.made)});
-    append({release_of(norms_.made)});
+    if (!factors_.made.empty()) append({release_of(factors_.made, Phase::optimizer)});
+    append({release_of(norms_.made, Phase::optimizer)});
     return instructions;
   }
 

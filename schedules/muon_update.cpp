@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "schedules/extent_tables.h"
+#include "schedules/release.h"
 
 namespace simrun {
 namespace {
@@ -110,14 +111,6 @@ Instruction kernel(Opcode opcode, Function function, std::vector<Index> inputs, 
   return instruction;
 }
 
-Instruction release_in_step(std::vector<Index> buffers) {
-  Instruction instruction;
-  instruction.opcode = Opcode::free;
-  instruction.phase = Phase::optimizer;
-  instruction.inputs = std::move(buffers);
-  return instruction;
-}
-
 class MuonUpdate {
  public:
   MuonUpdate(const UpdateContext& context, const ParameterBucket& bucket)
@@ -140,7 +133,7 @@ class MuonUpdate {
     UpdateContext unclipped = context_;
     unclipped.norm = no_index;
     emit(update_kernel(unclipped, without_momentum, Function::muon, update_shard_));
-    emit(release_in_step({update_}));
+    emit(release_of({update_}, Phase::optimizer));
     return std::move(instructions_);
   }
 
@@ -184,7 +177,7 @@ class MuonUpdate {
     emit(std::move(momentum));
     if (bucket_.shards == 1) return;
     emit(gather(context_.step.data_stream, bucket_.shard_axes, made, update_, "muon gather"));
-    emit(release_in_step({made}));
+    emit(release_of({made}, Phase::optimizer));
   }
 
   // Of the rank's parts of matrices, or of whole ones.
@@ -221,14 +214,14 @@ class MuonUpdate {
         kernel(Opcode::map, Function::scale, {source}, buffers.x[0].whole, "muon normalisation");
     start.constants = {static_cast<double>(matrix.columns_first ? size.columns : size.rows)};
     emit(start);
-    if (source != part) emit(release_in_step({source}));
+    if (source != part) emit(release_of({source}, Phase::optimizer));
     iterate(buffers);
     constexpr int last = newton_schulz_iterations % 2;
     Instruction keep = kernel(Opcode::map, Function::cast, {buffers.x[last].whole}, part, "muon keep part");
     keep.constants = {start.constants[0],
                       update_scale * std::sqrt(static_cast<double>(std::max(size.rows, size.columns)))};
     emit(std::move(keep));
-    emit(release_in_step({buffers.x[last].whole}));
+    emit(release_of({buffers.x[last].whole}, Phase::optimizer));
   }
 
   void iterate(const NewtonSchulzBuffers& buffers) {
@@ -243,7 +236,7 @@ class MuonUpdate {
                                 buffers.x[1 - i % 2].whole, "newton-schulz B X");
       next.constants = {1, of_x};
       emit(std::move(next));
-      emit(release_in_step({x.whole, buffers.gram, buffers.square}));
+      emit(release_of({x.whole, buffers.gram, buffers.square}, Phase::optimizer));
     }
   }
 

@@ -3,18 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "schedules/release.h"
+
 namespace simrun {
-namespace {
-
-Instruction release_of(std::vector<Index> buffers, Phase phase) {
-  Instruction release;
-  release.opcode = Opcode::free;
-  release.phase = phase;
-  release.inputs = std::move(buffers);
-  return release;
-}
-
-}  // namespace
 
 WeightCasts::WeightCasts(const ChunkEmission& emission, const ChunkCode& code, const WeightGathers& weights,
                          WeightUse use)

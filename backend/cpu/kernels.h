@@ -74,6 +74,7 @@ template <class Real>
 void run_newton_schulz_start(const KernelCall& call);  // MAPs of Muon
 // MAP `cast` to or between fp8 and fp4.
 bool is_narrow(const Buffer& buffer);
+bool writes_narrow(const KernelCall& call);  // or, of copies that nobody reads, the largest values alone
 template <class Real>
 void run_narrow_cast(const KernelCall& call);
 template <class Real>

@@ -147,8 +147,8 @@ void run_map(const KernelCall& call) {
     case Function::sum_gradients: return sum_gradients<Real>(call);
     case Function::log_loss: return log_loss<Real>(call);
     case Function::cast:
-      if (is_narrow(*call.outputs[0].buffer)) return run_narrow_cast<Real>(call);
-      return call.what.constants.empty() ? scaled_copy<Real>(call, 1) : run_newton_schulz_end<Real>(call);
+      if (!call.what.constants.empty()) return run_newton_schulz_end<Real>(call);
+      return writes_narrow(call) ? run_narrow_cast<Real>(call) : scaled_copy<Real>(call, 1);
     case Function::scale:
       if (call.what.phase == Phase::optimizer) return run_newton_schulz_start<Real>(call);
       // Without a factor: scales of fp8, of the largest values.

@@ -8,6 +8,11 @@ namespace simrun::cpu {
 
 bool is_narrow(const Buffer& buffer) { return buffer.dtype == Dtype::fp8 || buffer.dtype == Dtype::fp4; }
 
+bool writes_narrow(const KernelCall& call) {
+  const Argument &from = call.inputs[0], &to = call.outputs[0];
+  return is_narrow(*to.buffer) || elements(to.part) != elements(from.part);
+}
+
 template <class Real>
 void run_narrow_cast(const KernelCall& call) {
   const Real* from = reals<Real>(call.inputs[0]);

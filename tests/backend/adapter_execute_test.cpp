@@ -17,6 +17,24 @@ constexpr const char* tiny_qwen3_moe =
 
 }  // namespace
 
+TEST_CASE("adapters and what is frozen around them") {
+  for (const char* targets : {"[qkv, attention_projection, fc1, fc2]", "[q, v]", "[k, fc2]"}) {
+    const std::string training = ", lora: {rank: 3, alpha: 5, targets: " + std::string(targets) + "}";
+    check_job({.model = tiny_llama,
+               .parallelism = "{tensor_model_parallel_size: 2, pipeline_model_parallel_size: 2, "
+                              "sequence_parallel: true}",
+               .optimizer = "{zero_stage: 1}",
+               .training = training,
+               .gpus = 8});
+    check_job({.model = tiny_gpt,
+               .parallelism = "{}",
+               .optimizer = "{zero_stage: 3}",
+               .training = training,
+               .more = "recompute: {granularity: full}\n",
+               .gpus = 2});
+  }
+}
+
 TEST_CASE("adapters beside frozen weights in NF4, made whole for each product, in any split") {
   const std::string training = ", lora: {rank: 3, alpha: 5, base_dtype: nf4}";
   check_job({.model = tiny_llama,

@@ -201,24 +201,6 @@ TEST_CASE("documents of two sequences that attend to each other are refused") {
         "'cross_attention' (attention) has no CPU kernel yet: training.documents with cross attention");
 }
 
-TEST_CASE("adapters and what is frozen around them") {
-  for (const char* targets : {"[qkv, attention_projection, fc1, fc2]", "[q, v]", "[k, fc2]"}) {
-    const std::string training = ", lora: {rank: 3, alpha: 5, targets: " + std::string(targets) + "}";
-    check_job({.model = tiny_llama,
-               .parallelism = "{tensor_model_parallel_size: 2, pipeline_model_parallel_size: 2, "
-                              "sequence_parallel: true}",
-               .optimizer = "{zero_stage: 1}",
-               .training = training,
-               .gpus = 8});
-    check_job({.model = tiny_gpt,
-               .parallelism = "{}",
-               .optimizer = "{zero_stage: 3}",
-               .training = training,
-               .more = "recompute: {granularity: full}\n",
-               .gpus = 2});
-  }
-}
-
 TEST_CASE("frozen parts stay what they were, and what is trained around them is trained alike") {
   for (const char* frozen : {"[embedding]", "[\"layers[0-1]\"]", "[\"layers[1-3].*norm\", \"layers[2].fc1\"]",
                              "[\"layers[0].qkv\", \"layers[0].input_norm\", embedding]"}) {

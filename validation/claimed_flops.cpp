@@ -140,6 +140,15 @@ std::size_t behind_signs(const std::string& text, std::size_t at) {
   return at;
 }
 
+// "(forward 4 times)", not "(1 + s/6h)".
+bool is_remark(const std::string& text, std::size_t at) {
+  constexpr std::size_t a_word = 3;
+  return text[at] == '(' && text[at - 1] == ' ' && at + a_word < text.size() &&
+         std::all_of(text.begin() + static_cast<std::ptrdiff_t>(at + 1),
+                     text.begin() + static_cast<std::ptrdiff_t>(at + 1 + a_word),
+                     [](unsigned char c) { return std::isalpha(c) != 0; });
+}
+
 // Whether N and what it is multiplied with, if anything, stand at `at` and end the formula.
 bool ends_with_parameters(const std::string& text, std::size_t at) {
   if (at >= text.size() || text[at] != 'n') return false;
@@ -157,13 +166,17 @@ bool ends_with_parameters(const std::string& text, std::size_t at) {
   const bool multiplies = text.substr(end, next - end).find_first_not_of(' ') != std::string::npos;
   if (multiplies && is_part(next)) return false;
   constexpr std::string_view goes_on = "+-(";
-  return !is_part(end) && (next >= text.size() || goes_on.find(text[next]) == std::string_view::npos);
+  return !is_part(end) && (next >= text.size() || goes_on.find(text[next]) == std::string_view::npos ||
+                           is_remark(text, next));
 }
 
 }  // namespace
 
 std::string flops_formula_in(const std::string& words) {
-  const std::string text = lower_case(words);
+  std::string text = lower_case(words);
+  for (const std::string name : {"parameters", "params"})
+    for (std::size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + 1))
+      text.replace(at, name.size(), "n");
   for (std::size_t at = 0; at < text.size(); ++at) {
     if (text[at] != '6' && text[at] != '8') continue;
     const bool is_number = at == 0 || (std::isalnum(static_cast<unsigned char>(text[at - 1])) == 0 &&

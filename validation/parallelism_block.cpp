@@ -80,6 +80,7 @@ void write_sharding_groups(RowJob& made) {
 void write_sharding(RowJob& made) {
   std::string stage = lower_case(made.row[Column::zero_stage]);
   if (says(stage, "fsdp")) stage = "3";
+  if (const auto held = made.facts.find("zero_stage"); held != made.facts.end()) stage = held->second;
   made.job.set("optimizer.zero_stage", stage);
   if (stage != "0") write_sharding_groups(made);
   if (stage == "0") made.job.erase("optimizer.overlap_param_gather");

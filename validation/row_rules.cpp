@@ -32,6 +32,7 @@ const std::vector<std::string> rule_keys = {"match", "unless", "where", "reason"
 //                   by_size_or_experts: likewise, or of a gated MLP's width, or experts of bf16 or fp8
 //   tied            "no": input and output embedding are two matrices; "yes": they are one
 //   recomputed_layers  "1/2": of every stage's layers, whole, where the row's recompute is selective
+//   zero_stage      what the framework shards, where it is not what the row's number says
 //   shard_ranks     data-parallel ranks that share one copy of what ZeRO or FSDP shards
 //   memory_unit     GiB or GB
 //   memory_kind     allocated, reserved or nvidia_smi
@@ -68,6 +69,7 @@ const std::vector<std::string> fact_names = {"keys",
                                              "unsupported",
                                              "set",
                                              "shard_ranks",
+                                             "zero_stage",
                                              "stages",
                                              "first_stage_layers",
                                              "last_stage_layers",

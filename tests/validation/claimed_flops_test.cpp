@@ -74,7 +74,9 @@ TEST_CASE(
     CAPTURE(words);
     CHECK(flops_formula_in(words) == "6nd");
   }
-  for (const char* words : {"8N", "8*N*D with recompute", "8 N D"}) CHECK(flops_formula_in(words) == "8nd");
+  for (const char* words :
+       {"8N", "8*N*D with recompute", "8 N D", "8 * parameters * tokens (forward 4 times)", "8 params"})
+    CHECK(flops_formula_in(words) == "8nd");
   for (const char* words : {"", "6N+12Lhs", "(6*N + 12*L*h*s)", "96*B*s*l*h^2", "8 nodes", "16N",
                             "6*N_params", "6*N(no embedding)", "12LHQT + 6ND", "6ND - 6E", "6*N*L"}) {
     CAPTURE(words);

@@ -27,6 +27,10 @@ struct FrameworkKernels {
   // The host's time to issue one kernel. A shorter kernel leaves the device waiting for the next one; 0: the
   // host is never late (CUDA graphs).
   double host_dispatch_s = 0;
+  // What the host takes for every expert's part of a product beyond that, where experts' products are not one
+  // kernel: Transformer Engine's GroupedLinear calls cuBLAS for each (pytorch/csrc/extensions/gemm.cpp), a loop
+  // over experts issues all of an expert's operators.
+  double expert_dispatch_s = 0;
   // What the host does once a step while the device waits: it reads the gradients' norm and the loss, writes
   // logs, fetches the next batch, and begins with nothing queued.
   double host_step_s = 0;

@@ -84,6 +84,7 @@ FrameworkKernels read_framework_kernels(const ConfigNode* node, Reading& reading
   SectionReader section(reading, node, "framework.kernels");
   if (section.is_no_map()) return kernels;
   kernels.host_dispatch_s = section.quantity("host_dispatch", Unit::seconds, limits::latency, "0 us");
+  kernels.expert_dispatch_s = section.quantity("expert_dispatch", Unit::seconds, limits::latency, "0 us");
   kernels.host_step_s = section.quantity("host_step", Unit::seconds, limits::latency, "0 us");
   kernels.routing_operators = section.integer("routing_operators", small_operators, 0);
   kernels.routing_backward_operators = section.integer("routing_backward_operators", small_operators, 0);

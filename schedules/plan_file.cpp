@@ -215,6 +215,12 @@ bool is_new_in_version_23(const Plan& plan) {
   });
 }
 
+// Experts whose products the host issues one by one.
+bool is_new_in_version_24(const Plan& plan) {
+  return plan.framework.kernels.expert_dispatch_s > 0 &&
+         std::ranges::find(plan.dimension_names, "experts") != plan.dimension_names.end();
+}
+
 // Readers of version 1 would take the cluster for a non-blocking one with a NIC per GPU; those of version 2
 // know no overlapped passes and would take a sliding window for full attention; those of versions 3
 // to 6 would misread what is_new_in_version_4() to _7() name, those of version 7 would price another
@@ -225,10 +231,12 @@ bool is_new_in_version_23(const Plan& plan) {
 // version 15 hold masks on every stage, add biases and copy shards for nothing, or slow every GPU, those of
 // version 16 have fp8 at its peak's share, those of version 17 tensor-parallel ranks send parts, those of
 // version 18 hold all logits at once and route for nothing, those of version 19 begin steps at once, those of
-// version 20 know no scan, those of version 21 scan too fast or take a scale of NF4 for four bytes, and those
-// of version 22 would take what weights a GPU's rows for what says where tokens' rows are, norms of all heads
-// for norms of each, and Adafactor's numbers of a parameter for others.
+// version 20 know no scan, those of version 21 scan too fast or take a scale of NF4 for four bytes, those of
+// version 22 would take what weights a GPU's rows for what says where tokens' rows are, norms of all heads
+// for norms of each, and Adafactor's numbers of a parameter for others, and those of version 23 would issue
+// the products of all experts at once.
 std::uint64_t version_needed(const Plan& plan) {
+  if (is_new_in_version_24(plan)) return 24;
   if (is_new_in_version_23(plan)) return 23;
   if (is_new_in_version_22(plan)) return 22;
   if (is_new_in_version_21(plan)) return 21;

@@ -8,6 +8,7 @@ namespace simrun {
 
 void encode_kernels(const FrameworkKernels& kernels, proto::Framework_Kernels& out) {
   out.set_host_dispatch_s(kernels.host_dispatch_s);
+  out.set_expert_dispatch_s(kernels.expert_dispatch_s);
   out.set_host_step_s(kernels.host_step_s);
   out.set_flash_attention(kernels.flash_attention);
   out.set_softmax(static_cast<std::uint32_t>(kernels.softmax));
@@ -64,6 +65,7 @@ FrameworkKernels decode_kernels(const proto::Framework_Kernels& in) {
   if (scan < 0 || scan > 1 || scan_memory < 0 || scan_memory > 1)
     throw MalformedPlan("a framework's scans have no efficiency");
   return {.host_dispatch_s = finite(in.host_dispatch_s(), "host dispatch"),
+          .expert_dispatch_s = finite(in.expert_dispatch_s(), "expert dispatch"),
           .host_step_s = finite(in.host_step_s(), "host step"),
           .routing_operators = in.routing_operators(),
           .routing_backward_operators = in.routing_backward_operators(),

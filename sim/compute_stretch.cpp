@@ -4,6 +4,7 @@
 #include <map>
 
 #include "sim/compute_overlap.h"
+#include "sim/gemm_cost.h"
 #include "sim/host_stretch.h"
 #include "sim/kernel_cost.h"
 #include "sim/row_kernels.h"
@@ -83,6 +84,15 @@ ShardCopies shard_copies(const Plan& plan, const std::vector<Instruction>& instr
   return copies;
 }
 
+// Experts that a product is of, where it is of more than one.
+std::int64_t parts_of_experts(const Plan& plan, const Instruction& instruction) {
+  if (instruction.opcode != Opcode::gemm) return 0;
+  const auto is_experts = [&](const BufferDim& dim) { return plan.dimension_names[dim.name] == "experts"; };
+  if (!std::ranges::any_of(plan.buffers[instruction.inputs.at(0)].dims, is_experts)) return 0;
+  const std::int64_t experts = gemm_shape(plan, instruction).batch;
+  return experts > 1 ? experts : 0;
+}
+
 }  // namespace
 
 bool is_awaited(const Plan& plan, const Instruction& instruction) {
@@ -118,15 +128,19 @@ double compute_stretch(const Plan& plan, const std::vector<Instruction>& instruc
   const double by_device =
       all / alone * std::max({1.0, slowdown, 1 + (framework.overlap_slowdown - 1) * times.beside});
   if (framework.host_dispatch_s == 0) return by_device;
-  std::int64_t launches = copies.operators;
+  std::int64_t launches = copies.operators, parts = 0;
   for (std::size_t i = 0; i < instructions.size(); ++i) {
     const Instruction& instruction = instructions[i];
     if (instruction.work_table >= 0 && times.times[i] == 0) continue;  // other ranks' work
     launches += is_communication(instruction.opcode)   ? 1
                 : instruction.stream == compute_stream ? kernel_launches(plan, instruction)
                                                        : 0;
+    if (framework.expert_dispatch_s > 0 && instruction.stream == compute_stream)
+      parts += parts_of_experts(plan, instruction);
   }
-  const double issue_ps = static_cast<double>(launches) * framework.host_dispatch_s * 1e12;
+  const double issue_ps = (static_cast<double>(launches) * framework.host_dispatch_s +
+                           static_cast<double>(parts) * framework.expert_dispatch_s) *
+                          1e12;
   if (issue_ps <= by_device * alone) return by_device;  // kernels take as long, whatever they wait for
   return std::max(by_device, host_stretch(plan, instructions, times.times, issue_ps));
 }

@@ -35,8 +35,9 @@ bool slows_beside_exchanges(const Plan& plan, const Segment& segment);
 // A GPU whose efficiencies are of training steps has what a framework loses in them.
 //
 // The host runs ahead of the device; where it takes longer in all than kernels and what they wait for, the
-// device waits for every kernel in proportion (sim/host_stretch.h). It issues what is exchanged as well. What
-// slows the framework's passes anyway hides the host's time. FSDP2 (framework.memory.fsdp) copies what it has
+// device waits for every kernel in proportion (sim/host_stretch.h). It issues what is exchanged as well,
+// and experts' products one by one where the framework does (kernels.expert_dispatch). What slows the
+// framework's passes anyway hides the host's time. FSDP2 (framework.memory.fsdp) copies what it has
 // gathered out of the gathered buffer, and gradients into one that is reduced, between the kernels
 // (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, foreach_all_gather_copy_out and
 // foreach_reduce_scatter_copy_in). Where a framework copies the shards that ZeRO-1 or 2 gathers

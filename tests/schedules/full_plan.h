@@ -35,6 +35,7 @@ inline Gpu gpu_with_every_field() {
 inline Framework framework_with_every_field() {
   return {.name = "f",
           .kernels = {.host_dispatch_s = 1e-6,
+                      .expert_dispatch_s = 3e-6,
                       .host_step_s = 2e-3,
                       .routing_operators = 11,
                       .routing_backward_operators = 12,

@@ -15,9 +15,9 @@ namespace simrun {
 TEST_CASE("a newer format version is refused with both versions") {
   std::string bytes = serialize(two_stage_plan());
   bytes[8] = plan_format_version + 1;
-  CHECK(refusal(bytes) == "the plan file has format version 24; this simrun reads versions 1 to 23");
+  CHECK(refusal(bytes) == "the plan file has format version 25; this simrun reads versions 1 to 24");
   bytes[8] = 0;
-  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 23");
+  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 24");
 }
 
 TEST_CASE("a plan that a reader of version 1 would take for another is version 2") {
@@ -299,6 +299,15 @@ TEST_CASE("exchanges that slow kernels are version 12, a rate for batched produc
   CHECK(parse_plan(serialize(plan), "some.plan") == plan);
   plan.framework.kernels.batched_gemm_efficiency = 1;
   CHECK(serialize(plan)[8] == 12);
+  CHECK(parse_plan(serialize(plan), "some.plan") == plan);
+}
+
+TEST_CASE("a plan whose experts' products are issued one by one is version 24") {
+  Plan plan = two_stage_plan();
+  plan.framework.kernels.expert_dispatch_s = 2e-5;
+  CHECK(serialize(plan)[8] < 24);  // it has no experts
+  plan.dimension_names.push_back("experts");
+  CHECK(serialize(plan)[8] == 24);
   CHECK(parse_plan(serialize(plan), "some.plan") == plan);
 }
 

@@ -222,6 +222,23 @@ TEST_CASE("a router and its dispatcher are to the host as many operators as the 
   CHECK(more < 2 * 60);
 }
 
+// Two layers of four experts: fc1 and fc2 and of each two gradients are 6 products, so 2 x 6 x 4 parts.
+TEST_CASE("experts' products are issued one by one where the framework says what each costs the host") {
+  const auto seconds = [](const char* each, int experts_per_rank) {
+    return compute_seconds(job_from(fmt::format(
+        "simrun: 1\nframework: {{kernels: {{host_dispatch: 10 ms, expert_dispatch: {}}}}}\n"
+        "model: {{model_type: gpt, num_layers: 2, hidden_size: 256, num_attention_heads: 4, "
+        "vocab_size: 1024, max_position_embeddings: 128, num_experts: 4, moe_router_topk: 2}}\n"
+        "training: {{seq_length: 128, micro_batch_size: 1, global_batch_size: {}, precision: bf16}}\n"
+        "parallelism: {{expert_model_parallel_size: {}}}\n"
+        "cluster: {{from: dgx_h100, nodes: 1, gpus_per_node: {}}}\n",
+        each, 4 / experts_per_rank, 4 / experts_per_rank, 4 / experts_per_rank)));
+  };
+  CHECK(seconds("5 ms", 4) - seconds("0 us", 4) == Approx(2 * 6 * 4 * 0.005).epsilon(1e-6));
+  CHECK(seconds("5 ms", 2) - seconds("0 us", 2) == Approx(2 * 6 * 2 * 0.005).epsilon(1e-6));
+  CHECK(seconds("5 ms", 1) == seconds("0 us", 1));  // a product like any other
+}
+
 TEST_CASE("a sum of times stops at half of what 64 bits hold") {
   const Picoseconds half = std::numeric_limits<Picoseconds>::max() / 2;
   CHECK(saturated_sum(2, 3) == 5);

@@ -169,4 +169,36 @@ TEST_CASE(
 }
 
 }  // namespace
+TEST_CASE("row: DeepSpeed's BF16_Optimizer shards at stage 0 what stage 1 shards, fp16 does not") {
+  const auto optimizer = [](const char* precision, const char* notes) {
+    return load_row({{Column::zero_stage, "0"},
+                     {Column::dp, "8"},
+                     {Column::n_gpus, "8"},
+                     {Column::precision, precision},
+                     {Column::notes, notes}})
+        .job.optimizer;
+  };
+  CHECK(optimizer("bf16", "Megatron-DeepSpeed").zero_stage == 1);
+  CHECK(optimizer("bf16", "Megatron-DeepSpeed").main_grads_dtype == Dtype::fp32);
+  CHECK(optimizer("fp16", "Megatron-DeepSpeed").zero_stage == 0);
+  CHECK(optimizer("bf16", "Megatron-LM").zero_stage == 0);
+}
+
+TEST_CASE("row: sequences of 65,536 tokens and more have no mask made for them") {
+  const auto mask = [](const char* tokens) {
+    return load_row({{Column::seq_len, tokens}, {Column::notes, "Megatron-LM"}})
+        .job.framework.memory.attention_mask;
+  };
+  CHECK(mask("32768") != AttentionMask::none);
+  CHECK(mask("65536") == AttentionMask::none);
+}
+
+TEST_CASE("row: norms and activations that are recomputed by name keep every product") {
+  const RecomputeConfig recompute =
+      load_row({{Column::recompute, "selective"},
+                {Column::notes, "Megatron-LM; LayerNorm/GeLU/dropout recomputed in backward"}})
+          .job.recompute;
+  CHECK(recompute.saved.size() == 5);
+}
+
 }  // namespace simrun

@@ -3,7 +3,7 @@
 #include "tests/validation/loaded_row.h"
 #include "validation/size_guess.h"
 
-// What words of 147 rows, and of 225 and 226 behind them, make of a row's job (configs/validation/*.yaml).
+// What words of 147 rows, and of 225, 226 and 181 behind them, make of a row's job (configs/validation/*.yaml).
 namespace simrun {
 namespace {
 
@@ -32,8 +32,14 @@ TEST_CASE("row: cards of Turing and of workstations' Blackwell, and a B200 under
   CHECK(gpu("RTX 3090 Ti-24GB").name == "rtx_3090_ti");
   CHECK(gpu("RTX 3090-24GB").name == "rtx_3090");
   CHECK(gpu("RTX 6000 Ada").name == "rtx_6000_ada");
-  CHECK(gpu("B200 (power limited)").kernels.sustained == Approx(0.55));
-  CHECK(gpu("B200").kernels.sustained == Approx(0.62));
+  CHECK(gpu("RTX 2080 Ti-11GB").name == "rtx_2080_ti");
+  CHECK(gpu("RTX 5080-16GB").name == "rtx_5080");
+  CHECK(gpu("RTX 3080-10GB").name == "rtx_3080");
+  CHECK(gpu("RTX A5000-24GB").name == "rtx_a5000");
+  CHECK(gpu("MI210-64GB").name == "mi210");
+  CHECK(gpu("A800-40GB").name == "a800_sxm_40gb");
+  CHECK(gpu("B200 (power limited)").kernels.sustained == Approx(0.61));
+  CHECK(gpu("B200").kernels.sustained == Approx(0.69));
 }
 
 TEST_CASE("row: XTuner is DeepSpeed's ZeRO-3 around Hugging Face's models with checkpoints, not InternEvo") {
@@ -42,6 +48,12 @@ TEST_CASE("row: XTuner is DeepSpeed's ZeRO-3 around Hugging Face's models with c
   CHECK(row.job.optimizer.zero_stage == 3);
   CHECK(row.job.recompute.granularity == RecomputeGranularity::full);
   CHECK(with_notes("Pai-Megatron-Patch (Megatron-LM)", "InternLM/xtuner docs").job.optimizer.zero_stage < 3);
+}
+
+TEST_CASE("row: a model under Hugging Face's trainer is eager unless the notes say that it is compiled") {
+  CHECK(with_notes("HF Trainer DDP, AdamW").job.framework.name == "pytorch_eager");
+  CHECK(with_notes("HF Trainer DDP, AdamW, torch.compile, SDPA").job.framework.name == "fsdp");
+  CHECK(with_notes("HF Trainer DDP, AdamW, no torch.compile").job.framework.name == "pytorch_eager");
 }
 
 TEST_CASE("row: a loop in C waits for no host and writes the gradient of half-precision logits over them") {

@@ -32,6 +32,8 @@ bool aligns(const Instruction& what) {
         case Function::gated_silu_backward:
         case Function::gated_gelu:
         case Function::gated_gelu_backward:
+        case Function::gated_sigmoid:
+        case Function::gated_sigmoid_backward:
         case Function::log_loss: return true;
         default: return false;
       }

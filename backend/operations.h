@@ -86,8 +86,8 @@
 //                sum_gradients: out0 (+)= sum of all inputs
 //                gelu: x = in0 (+ in1); x/2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))
 //                swiglu: (g, u) = (in0 (+ in1)) along `gate`; g sigmoid(g) u
-//                gated_silu, gated_gelu: silu(in0) in1, gelu(in0) in1; their backwards: in = gradient, in0,
-//                in1, out = gradients of both
+//                gated_silu, gated_gelu, gated_sigmoid: silu(in0) in1, gelu(in0) in1, sigmoid(in0) in1; their
+//                backwards: in = gradient, in0, in1, out = gradients of both, or of the one in constants[0]
 //                gelu_backward, swiglu_backward: in = gradient, in0, (in1); out0 = gradient of in0
 //                relu, squared_relu; their backwards from gradient and output
 //                soft_cap: cap tanh(in0 / cap), constants = {cap}; its backward from gradient and output
@@ -179,6 +179,17 @@
 //                S[t] = exp(-step exp(a)) S[t - 1] + step x[p] B[n], out1 = sum over n of S[t] C[n] + d x,
 //                out0 = out1 silu(z)
 // SCAN_BACKWARD  in = gradient of out0, in0.., out1; out = gradients of in0.., (+)= of the parameters
+// SCAN           gated_delta_rule: in0 = q, k, v, b, a of key heads [batch, sequence, heads, key + key +
+// group x
+//                value + group + group]; in1 = weight [heads, key + key + group x value, taps]; in2 = a's
+//                bias, in3 = log decay, both [heads, group]. q, k, v = silu(sum over k of weight[k] (q, k,
+//                v)[t - (taps - 1) + k]); q, k /= sqrt(q q + 1e-6), likewise; of a value head: g = -exp(log
+//                decay) softplus(a + its bias), beta = sigmoid(b), S[t] = exp(g) S[t - 1] + k u, u = beta (v
+//                - k exp(g) S[t - 1]), out0 = q S[t] / sqrt(key). Kept by value heads: out1 = q, k, v [..,
+//                key + key + value], out2 = rows of the inverse of a chunk of 64 tokens
+//                (backend/cpu/delta_chunk.h: A), out3 = reciprocal norms of q and k, sum of g within the
+//                chunk
+// SCAN_BACKWARD  gated_delta_rule: in = gradient of out0, in0.., out1..; out as of the other
 // LSTM_BACKWARD  in = gradient of h, in1, out1, out2; out0 = gradient of in0. The weight's is a GEMM of that
 //                and h whose constants are the LSTM's: position t meets h[t - 1], the first one nothing
 // ATTENTION      of one head over values that are no heads': in0 = q [batch, target, .., head_dim], in1 = k

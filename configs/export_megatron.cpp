@@ -341,9 +341,8 @@ std::string megatron_script(const Job& job, const std::string& version) {
   text += fmt::format("\nDISTRIBUTED_ARGS=(\n    --nnodes {}\n    --nproc-per-node {}\n)\n",
                       job.cluster.nodes, job.cluster.gpus_per_node);
   // Layers that are one thing each are those of its hybrid model.
-  std::string command =
-      fmt::format("\ntorchrun \"${{DISTRIBUTED_ARGS[@]}}\" {}",
-                  job.model.layer_contents.empty() ? "pretrain_gpt.py" : "pretrain_mamba.py");
+  std::string command = fmt::format("\ntorchrun \"${{DISTRIBUTED_ARGS[@]}}\" {}",
+                                    job.model.is_hybrid() ? "pretrain_mamba.py" : "pretrain_gpt.py");
   for (const MegatronFlagGroup& group : arguments.groups) {
     text += fmt::format("\n{}=(\n", group.name);
     for (const MegatronFlag& flag : group.flags) {

@@ -40,6 +40,42 @@ void add_hybrid(const ModelConfig& model, Flags& flags) {
   add(flags, "--mamba-num-groups", model.mamba.num_groups);
 }
 
+// 1: every layer; else Python's spelling of a list of zeros and ones in runs: ([0]*3+[1]*58).
+std::string layer_frequency(const std::vector<bool>& layers) {
+  if (std::ranges::find(layers, false) == layers.end()) return "1";
+  std::vector<std::string> runs;
+  for (std::size_t first = 0; first < layers.size();) {
+    std::size_t end = first;
+    while (end < layers.size() && layers[end] == layers[first]) ++end;
+    runs.push_back(fmt::format("[{}]*{}", layers[first] ? 1 : 0, end - first));
+    first = end;
+  }
+  return fmt::format("({})", fmt::join(runs, "+"));
+}
+
+// n: all but every n-th; else a list.
+std::string linear_frequency(const ModelConfig& model) {
+  std::vector<bool> linear;
+  for (const LayerContent content : model.layer_contents)
+    linear.push_back(content == LayerContent::delta_net_and_mlp);
+  const auto n = static_cast<std::size_t>(std::ranges::find(linear, false) - linear.begin()) + 1;
+  if (n > linear.size()) return fmt::format("([1]*{})", linear.size());
+  for (std::size_t layer = 0; layer < linear.size(); ++layer)
+    if (linear[layer] != ((layer + 1) % n != 0)) return layer_frequency(linear);
+  return fmt::format("{}", n);
+}
+
+void add_delta_net(const ModelConfig& model, Flags& flags) {
+  const DeltaNetConfig& delta = model.delta_net;
+  add(flags, "--experimental-attention-variant", "gated_delta_net");
+  add(flags, "--linear-attention-freq", linear_frequency(model));
+  add(flags, "--linear-conv-kernel-dim", DeltaNetConfig::conv_width);
+  add(flags, "--linear-key-head-dim", delta.key_head_dim);
+  add(flags, "--linear-value-head-dim", delta.value_head_dim);
+  add(flags, "--linear-num-key-heads", delta.num_key_heads);
+  add(flags, "--linear-num-value-heads", delta.num_value_heads);
+}
+
 void add_shape(const Job& job, Flags& flags) {
   const ModelConfig& model = job.model;
   add(flags, "--num-layers", model.num_layers);
@@ -64,8 +100,10 @@ void add_shape(const Job& job, Flags& flags) {
     if (model.head_dim * model.num_attention_heads != model.hidden_size)
       add(flags, "--kv-channels", model.head_dim);
     if (model.qk_norm) add(flags, "--qk-layernorm");
+    if (model.attention_output_gate) add(flags, "--attention-output-gate");
   }
-  if (!model.layer_contents.empty()) add_hybrid(model, flags);
+  if (model.is_hybrid()) add_hybrid(model, flags);
+  if (model.delta_net.on()) add_delta_net(model, flags);
   if (model.num_nextn_predict_layers > 0) add(flags, "--mtp-num-layers", model.num_nextn_predict_layers);
   add(flags, "--vocab-size", model.vocab_size);
 }
@@ -166,7 +204,6 @@ void note_router(const Job& job, std::vector<std::string>& notes) {
        "model: a bias that chooses experts by their softmax; it takes sigmoid scores there");
   note(experts.bias != job.model.mlp_bias, "model: biases of experts unlike those of the MLP");
   note(experts.router_bias, "model: a bias of the router");
-  note(experts.shared_gate, "model: a gate of the shared expert");
   note(!is_default_group_best(experts),
        "model: groups of experts are chosen by the sum of their topk / groups best scores");
   const bool is_sigmoid = experts.score == RouterScore::sigmoid;
@@ -176,19 +213,6 @@ void note_router(const Job& job, std::vector<std::string>& notes) {
   note(moe.zipf != 0, "moe.zipf: tokens go where the router sends them");
   note(moe.histogram.has_value(), "moe.histogram: tokens go where the router sends them");
   note(moe.node_limit != experts.topk_groups, "moe.node_limit: tokens go to as many nodes as their groups");
-}
-
-// 1: every layer; else Python's spelling of a list of zeros and ones in runs: ([0]*3+[1]*58).
-std::string layer_frequency(const std::vector<bool>& layers) {
-  if (std::ranges::find(layers, false) == layers.end()) return "1";
-  std::vector<std::string> runs;
-  for (std::size_t first = 0; first < layers.size();) {
-    std::size_t end = first;
-    while (end < layers.size() && layers[end] == layers[first]) ++end;
-    runs.push_back(fmt::format("[{}]*{}", layers[first] ? 1 : 0, end - first));
-    first = end;
-  }
-  return fmt::format("({})", fmt::join(runs, "+"));
 }
 
 void add_router(const ExpertConfig& experts, Flags& flags) {
@@ -248,10 +272,11 @@ void add_megatron_experts(const Job& job, MegatronArguments& arguments) {
   add(flags, "--num-experts", experts.count);
   add(flags, "--moe-router-topk", experts.topk);
   add(flags, "--moe-ffn-hidden-size", experts.ffn_hidden_size);
-  if (job.model.layer_contents.empty()) add(flags, "--moe-layer-freq", layer_frequency(experts.layers));
+  if (!job.model.is_hybrid()) add(flags, "--moe-layer-freq", layer_frequency(experts.layers));
   if (experts.latent_size > 0) add(flags, "--moe-latent-size", experts.latent_size);
   if (experts.shared_ffn_hidden_size > 0)
     add(flags, "--moe-shared-expert-intermediate-size", experts.shared_ffn_hidden_size);
+  if (experts.shared_gate) add(flags, "--moe-shared-expert-gate");
   add_router(experts, flags);
   add_dispatch(job, flags);
   add(flags, "--expert-model-parallel-size", job.parallelism.expert_model_parallel_size);

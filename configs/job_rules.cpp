@@ -251,7 +251,13 @@ void check_countable(Reading& reading, const Job& job) {
       layers * (hidden + 1) * (number(experts.count) * (3 * expert_ffn + 2) + 3 * shared);
   const MambaConfig& mamba = model.mamba;
   const double groups = number(mamba.num_groups), channels = number(mamba.num_heads) * number(mamba.head_dim);
-  const double scanned = 3 * channels + 2 * groups * number(mamba.state_dim) + number(mamba.num_heads);
+  const DeltaNetConfig& delta = model.delta_net;
+  // Of Gated DeltaNet also what its backward pass is kept: per value head a query, a key and a row of a
+  // chunk.
+  const double scanned =
+      3 * channels + 2 * groups * number(mamba.state_dim) + number(mamba.num_heads) +
+      3 * number(delta.convolved()) +
+      number(delta.num_value_heads) * (2 * number(delta.key_head_dim) + number(DeltaNetConfig::chunk) + 5);
   const double parameters = expert_parameters + layers * hidden * (2 * attention + 3 * ffn + scanned + 16) +
                             hidden * (2 * vocabulary + number(model.max_position_embeddings));
   // Every activation of a whole step on one rank, and scores that are written to memory, at 8 bytes.
@@ -315,7 +321,7 @@ void apply_job_rules(const std::string& layout, Reading& reading, Job& job) {
   check_tensor_parallel(reading, job);
   check_stage_sizes(reading, job);
   check_context_parallel(reading, job);
-  check_mamba(reading, job);
+  check_recurrent_layers(reading, job);
   apply_pipeline_rules(layout, reading, job);
   apply_recompute_rules(reading, job);
   check_layer_lists(reading, job);

@@ -17,9 +17,10 @@ std::int64_t longest_sequence(const Reading& reading, const Job& job);
 
 // The part of it about context parallelism: what must divide, and which attention kernel.
 void check_context_parallel(Reading& reading, const Job& job);
-// What Mamba-2 layers ask: groups of heads divide over tensor-parallel ranks, and over those that exchange a
-// sequence for heads (a scan needs the whole sequence); documents do not lie behind each other in one.
-void check_mamba(Reading& reading, const Job& job);
+// What Mamba-2 and Gated DeltaNet layers ask: groups of heads, or key heads, divide over tensor-parallel
+// ranks, and over those that exchange a sequence for heads (a scan needs the whole sequence); documents do
+// not lie behind each other in one.
+void check_recurrent_layers(Reading& reading, const Job& job);
 
 // The part of it about the pipeline: layout or even split, and Megatron-LM's group rule for interleaving.
 void apply_pipeline_rules(const std::string& layout, Reading& reading, Job& job);

@@ -15,22 +15,22 @@ const WordRule& lora_targets() {
   static const auto ours = [](const char* theirs, const char* word) {
     return fmt::format("'{}' is '{}' here", theirs, word);
   };
-  static const WordRule rule{
-      {"qkv", "attention_projection", "fc1", "fc2", "q", "k", "v", "mamba_in", "mamba_out"},
-      {},
-      {{"linear_qkv", ours("linear_qkv", "qkv")},
-       {"linear_proj", ours("linear_proj", "attention_projection")},
-       {"linear_fc1", ours("linear_fc1", "fc1")},
-       {"linear_fc2", ours("linear_fc2", "fc2")},
-       {"in_proj", ours("in_proj", "mamba_in")},
-       {"out_proj", ours("out_proj", "mamba_out")},
-       {"q_proj", ours("q_proj", "q")},
-       {"k_proj", ours("k_proj", "k")},
-       {"v_proj", ours("v_proj", "v")},
-       {"o_proj", ours("o_proj", "attention_projection")},
-       {"down_proj", ours("down_proj", "fc2")},
-       {"gate_proj", "'gate_proj' and up_proj are one target here, 'fc1'"},
-       {"up_proj", "'up_proj' and gate_proj are one target here, 'fc1'"}}};
+  static const WordRule rule{{"qkv", "attention_projection", "fc1", "fc2", "q", "k", "v", "mamba_in",
+                              "mamba_out", "attention_gate", "delta_in", "delta_gate", "delta_out"},
+                             {},
+                             {{"linear_qkv", ours("linear_qkv", "qkv")},
+                              {"linear_proj", ours("linear_proj", "attention_projection")},
+                              {"linear_fc1", ours("linear_fc1", "fc1")},
+                              {"linear_fc2", ours("linear_fc2", "fc2")},
+                              {"in_proj", ours("in_proj", "mamba_in")},
+                              {"out_proj", ours("out_proj", "mamba_out")},
+                              {"q_proj", ours("q_proj", "q")},
+                              {"k_proj", ours("k_proj", "k")},
+                              {"v_proj", ours("v_proj", "v")},
+                              {"o_proj", ours("o_proj", "attention_projection")},
+                              {"down_proj", ours("down_proj", "fc2")},
+                              {"gate_proj", "'gate_proj' and up_proj are one target here, 'fc1'"},
+                              {"up_proj", "'up_proj' and gate_proj are one target here, 'fc1'"}}};
   return rule;
 }
 

@@ -53,7 +53,10 @@ constexpr Family families[] = {{"bert", read_bert},
                                {"qwen2", read_qwen2},
                                {"qwen2_moe", read_qwen2_moe},
                                {"qwen3", read_qwen3},
+                               {"qwen3_5_moe_text", read_qwen3_5_moe_text},
+                               {"qwen3_5_text", read_qwen3_5_text},
                                {"qwen3_moe", read_qwen3_moe},
+                               {"qwen3_next", read_qwen3_next},
                                {"resnet", read_resnet},
                                {"seed_oss", read_seed_oss},
                                {"smollm3", read_smollm3},
@@ -65,10 +68,11 @@ constexpr Family families[] = {{"bert", read_bert},
                                {"wide_resnet", read_wide_resnet}};
 
 // Known, so that they are not taken for a misspelling of a supported one.
-const std::vector<std::string> later_types = {"cohere", "cohere2", "dbrx",      "falcon",
-                                              "olmo",   "phi",     "qwen3_next"};
+const std::vector<std::string> later_types = {"cohere", "cohere2", "dbrx", "falcon", "olmo", "phi"};
 const std::map<std::string, std::string> refused_types = {
     {"gemma3", "gemma3's images are not modelled; its text_config is model_type: gemma3_text"},
+    {"qwen3_5", "qwen3_5's images are not modelled; its text_config is model_type: qwen3_5_text"},
+    {"qwen3_5_moe", "qwen3_5_moe's images are not modelled; its text_config is model_type: qwen3_5_moe_text"},
     {"llama4", "llama4's images, and attention within chunks, are not modelled"},
     {"llama4_text",
      "llama4_text's attention within chunks, and norms of q and k without weights, are not modelled"}};

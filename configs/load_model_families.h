@@ -51,6 +51,12 @@ void read_qwen2(const ModelKeys& keys);
 void read_qwen2_moe(const ModelKeys& keys);
 void read_qwen3(const ModelKeys& keys);
 void read_qwen3_moe(const ModelKeys& keys);
+void read_qwen3_next(const ModelKeys& keys);
+void read_qwen3_5_text(const ModelKeys& keys);
+void read_qwen3_5_moe_text(const ModelKeys& keys);
+// Qwen's experts, but for a shared one; whether weights are normalised where the key is not written.
+void read_qwen_experts(const ModelKeys& keys, bool normalizes_default);
+void read_shared_expert(const ModelKeys& keys);
 void read_resnet(const ModelKeys& keys);
 void read_seed_oss(const ModelKeys& keys);
 void read_smollm3(const ModelKeys& keys);

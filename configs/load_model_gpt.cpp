@@ -1,6 +1,7 @@
 // GPT-2 and Megatron-LM's GPT.
 #include <fmt/format.h>
 
+#include "configs/delta_net_layers.h"
 #include "configs/limits.h"
 #include "configs/load_model_families.h"
 
@@ -78,6 +79,7 @@ void read_gpt(const ModelKeys& keys) {
   read_gpt_attention(keys);
   read_gpt_prediction(keys);
   read_gpt_experts(keys);
+  read_gpt_delta_net(keys);
 }
 
 }  // namespace simrun

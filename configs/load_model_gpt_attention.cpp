@@ -23,6 +23,9 @@ void check_latent_attention(const ModelKeys& keys, bool has_norms) {
   if (model.position_embedding != PositionEmbedding::rope)
     keys.reading.problem(path, "latent attention carries positions in a part of its own that rope turns",
                          "position_embedding_type: rope.");
+  if (model.attention_output_gate)
+    keys.reading.problem(path, "latent attention with a gate of its output is not supported yet",
+                         "attention_output_gate: false.");
   if (model.projection_bias || model.qkv_bias)
     keys.reading.problem(path, "latent attention with biases is not supported yet",
                          "disable_bias_linear: true.");
@@ -60,6 +63,7 @@ void read_gpt_attention(const ModelKeys& keys) {
   ModelConfig& model = keys.model;
   const bool has_norms = is_on(keys, "qk_layernorm");
   const bool is_latent = is_on(keys, "multi_latent_attention");
+  model.attention_output_gate = is_on(keys, "attention_output_gate");
   if (!is_latent) {
     derive_head_size(keys, "hidden_size", "kv_channels");
     model.qk_norm = has_norms;

@@ -120,10 +120,13 @@ void read_gpt_experts(const ModelKeys& keys) {
   if (section.has("moe_shared_expert_intermediate_size"))
     model.experts.shared_ffn_hidden_size =
         section.integer("moe_shared_expert_intermediate_size", limits::width);
+  if (section.has("moe_shared_expert_gate"))
+    model.experts.shared_gate =
+        section.boolean("moe_shared_expert_gate") && model.experts.shared_ffn_hidden_size > 0;
   if (section.has("moe_latent_size"))
     model.experts.latent_size = section.integer("moe_latent_size", limits::width);
   section.ignore({"moe_latent_size", "moe_router_enable_expert_bias", "moe_router_group_topk",
-                  "moe_router_num_groups", "moe_router_score_function",
+                  "moe_router_num_groups", "moe_router_score_function", "moe_shared_expert_gate",
                   "moe_shared_expert_intermediate_size"});
   ignore_router_keys(keys);
   section.ignore({"moe_aux_loss_coeff", "moe_router_load_balancing_type"});

@@ -220,7 +220,10 @@ void read_llama_shape(const ModelKeys& keys, const LlamaDefaults& defaults) {
   };
   model.num_layers = size("num_hidden_layers", limits::layers, 32);
   model.hidden_size = size("hidden_size", limits::width, 4096);
-  model.ffn_hidden_size = size("intermediate_size", limits::width, 11008);
+  if (defaults.has_ffn)
+    model.ffn_hidden_size = size("intermediate_size", limits::width, 11008);
+  else
+    section.ignore({"intermediate_size"});
   model.num_attention_heads = size("num_attention_heads", limits::heads, 32);
   std::optional<std::int64_t> key_value_heads;
   if (defaults.has_key_value_default) key_value_heads = model.num_attention_heads;

@@ -73,6 +73,7 @@ struct LlamaDefaults {
   bool has_key_value_default = true;  // of num_key_value_heads: num_attention_heads
   std::int64_t head_dim = 0;          // 0: hidden_size / num_attention_heads
   bool tied = false;
+  bool has_ffn = true;       // false: no layer has an MLP without experts
   bool has_head_dim = true;  // false: heads have other sizes than hidden_size / num_attention_heads
   const char* head_dim_key = "head_dim";
   bool is_shipped_quantized = false;  // the published weights are; what training uses is in its own section

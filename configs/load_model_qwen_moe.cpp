@@ -18,32 +18,37 @@ void read_sparse_layers(const ModelKeys& keys) {
   if (std::ranges::find(model.experts.layers, false) == model.experts.layers.end()) model.ffn_hidden_size = 0;
 }
 
-void read_qwen_experts(const ModelKeys& keys) {
+}  // namespace
+
+void read_qwen_experts(const ModelKeys& keys, bool normalizes_default) {
   read_experts({"num_experts", "num_experts_per_tok", "moe_intermediate_size"}, keys);
   read_sparse_layers(keys);
-  read_router_weights({.normalizes = "norm_topk_prob", .normalizes_default = false}, keys);
+  read_router_weights({.normalizes = "norm_topk_prob", .normalizes_default = normalizes_default}, keys);
   ignore_router_keys(keys);
   read_dropout(keys, {"attention_dropout", ""}, 0);
   keys.model.activation = read_activation(keys, "hidden_act", {{"silu", Activation::swiglu}});
-  read_attention_windows(keys, WindowPattern::from_max_window_layers);
 }
 
-}  // namespace
+void read_shared_expert(const ModelKeys& keys) {
+  keys.model.experts.shared_ffn_hidden_size =
+      keys.section.integer("shared_expert_intermediate_size", limits::width);
+  keys.model.experts.shared_gate = true;
+}
 
 void read_qwen2_moe(const ModelKeys& keys) {
   read_llama_shape(keys, {.has_key_value_default = false});
   keys.model.qkv_bias = keys.section.boolean("qkv_bias", true);
-  read_qwen_experts(keys);
-  keys.model.experts.shared_ffn_hidden_size =
-      keys.section.integer("shared_expert_intermediate_size", limits::width);
-  keys.model.experts.shared_gate = true;
+  read_qwen_experts(keys, false);
+  read_attention_windows(keys, WindowPattern::from_max_window_layers);
+  read_shared_expert(keys);
 }
 
 void read_qwen3_moe(const ModelKeys& keys) {
   read_llama_shape(keys, {.has_key_value_default = false});
   keys.model.qkv_bias = keys.model.projection_bias = keys.section.boolean("attention_bias", false);
   keys.model.qk_norm = true;
-  read_qwen_experts(keys);
+  read_qwen_experts(keys, false);
+  read_attention_windows(keys, WindowPattern::from_max_window_layers);
 }
 
 }  // namespace simrun

@@ -146,6 +146,7 @@ void check_model_has_it(Reading& reading, const Job& job) {
   const bool has_experts = model.experts.count > 0;
   const std::tuple<const char*, bool, const char*> parts[] = {
       {"mamba", model.mamba.on(), "Mamba layers"},
+      {"delta_net", model.delta_net.on(), "Gated DeltaNet layers"},
       {"mla_up_proj", model.mla.on(), "latent attention"},
       {"moe", has_experts, "experts"},
       {"moe_act", has_experts, "experts"},

@@ -149,9 +149,9 @@ void read_recompute(const ConfigNode* node, Reading& reading, Job& job) {
   const bool names_modules = counts_layers && recompute.saved.empty();
   const bool in_other_layers = granularity == "full" && recompute.method == RecomputeMethod::block;
   if ((in_other_layers && section.has("modules")) || (names_modules && applies("modules", "selective"))) {
-    const WordRule modules = {
-        {"core_attn", "mlp", "layernorm", "moe", "moe_act", "shared_experts", "mla_up_proj", "mamba"},
-        {"moe_router"}};
+    const WordRule modules = {{"core_attn", "mlp", "layernorm", "moe", "moe_act", "shared_experts",
+                               "mla_up_proj", "mamba", "delta_net"},
+                              {"moe_router"}};
     recompute.modules = section.words("modules", modules, {"core_attn"});
   }
   if ((in_other_layers && !recompute.modules.empty()) ||

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "configs/delta_net_config.h"
 #include "configs/mamba_config.h"
 #include "configs/mla_config.h"
 #include "configs/model_family.h"
@@ -24,8 +25,9 @@ constexpr bool is_gated(Activation activation) {
 }
 enum class PositionEmbedding : std::uint8_t { none, learned_absolute, rope, alibi };
 
-// What a decoder's layer holds: attention and then an MLP or experts, unless it is one of a hybrid model.
-enum class LayerContent : std::uint8_t { attention_and_mlp, attention, mlp, mamba };
+// What a decoder's layer holds: attention and then an MLP or experts, a Gated DeltaNet in attention's place,
+// or one thing alone, of a hybrid model.
+enum class LayerContent : std::uint8_t { attention_and_mlp, attention, mlp, mamba, delta_net_and_mlp };
 
 // What one layer is of those that a model has.
 struct LayerKind {
@@ -80,9 +82,12 @@ struct ModelConfig {
   bool output_bias = false;      // of the logits
   // The gate of a gated MLP without biases is a product of its own: framework.kernels.separate_gate.
   bool separate_gate = false;
+  // The attention's output, element by element, times the sigmoid of a product of its input (Qwen3-Next).
+  bool attention_output_gate = false;
   bool attention_sinks = false;  // a learned score per head that takes part in the softmax and has no value
   MlaConfig mla;
   MambaConfig mamba;
+  DeltaNetConfig delta_net;
   ExpertConfig experts;
   std::int64_t num_nextn_predict_layers = 0;  // further layers that predict the tokens after the next one
   std::vector<LayerKind> further_layers;      // that each of those is made of. Empty: one like the last
@@ -100,6 +105,8 @@ struct ModelConfig {
     return layer_contents.empty() ? LayerContent::attention_and_mlp
                                   : layer_contents.at(static_cast<std::size_t>(layer));
   }
+  // Layers are one thing each.
+  bool is_hybrid() const { return !layer_contents.empty() && !delta_net.on(); }
   std::int64_t attention_window(std::int64_t layer) const {
     return attention_windows.empty() ? 0 : attention_windows.at(static_cast<std::size_t>(layer));
   }

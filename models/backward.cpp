@@ -108,12 +108,13 @@ std::vector<BackwardStep> lstm_steps() {
 
 // The gradients of parameters are sums over positions of what the way back computes anyway: one kernel.
 std::vector<BackwardStep> scan_steps(const Operator& op) {
-  BackwardStep step{Opcode::scan_backward, Function::none, false, false, {gradient}, {}};
+  BackwardStep step{Opcode::scan_backward, op.function, false, false, {gradient}, {}};
   for (std::size_t i = 0; i < op.inputs.size(); ++i) {
     step.reads.push_back(input(static_cast<std::uint8_t>(i)));
     step.gradients_of.push_back(static_cast<std::uint8_t>(i));
   }
-  step.reads.push_back(output(1));
+  for (std::size_t o = 1; o < op.outputs.size(); ++o)
+    step.reads.push_back(output(static_cast<std::uint8_t>(o)));
   return {step};
 }
 
@@ -193,6 +194,7 @@ std::vector<BackwardStep> map_steps(const Graph& graph, const Operator& op) {
     case Function::soft_cap: return from_output_steps(op, Function::soft_cap_backward);
     case Function::gated_silu: return gate_steps(Function::gated_silu_backward);
     case Function::gated_gelu: return gate_steps(Function::gated_gelu_backward);
+    case Function::gated_sigmoid: return gate_steps(Function::gated_sigmoid_backward);
     case Function::sigmoid_gate: return gate_steps(Function::sigmoid_gate_backward);
     case Function::weigh_rows:  // from what the product behind it keeps anyway
       return {{Opcode::map,
@@ -246,6 +248,12 @@ std::vector<BackwardStep> all_steps(const Graph& graph, const Operator& op) {
   }
 }
 
+// Whose parts are alike, so that one by itself does not tell whose gradient it is.
+bool has_like_parts(Function function) {
+  return function == Function::split || function == Function::gated_silu_backward ||
+         function == Function::gated_gelu_backward || function == Function::gated_sigmoid_backward;
+}
+
 // Without the gradients that nobody wants. From the last step to the first: a step may read an input's
 // gradient that an earlier one writes.
 std::vector<BackwardStep> without_frozen(const Graph& graph, const Operator& op,
@@ -256,8 +264,7 @@ std::vector<BackwardStep> without_frozen(const Graph& graph, const Operator& op,
     std::erase_if(step->gradients_of,
                   [&](std::uint8_t i) { return graph.tensors[op.inputs[i]].frozen && !read[i]; });
     if (step->gradients_of.empty()) continue;
-    // Of parts that are alike one is wanted: which.
-    if (step->function == Function::split && step->gradients_of.size() == 1)
+    if (has_like_parts(step->function) && step->gradients_of.size() == 1)
       step->constants = {static_cast<double>(step->gradients_of.front())};
     step->weight = std::all_of(step->gradients_of.begin(), step->gradients_of.end(), [&](std::uint8_t i) {
       return graph.tensors[op.inputs[i]].kind == TensorKind::parameter;

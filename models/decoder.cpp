@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "models/decoder_layer.h"
+#include "models/delta_net_layer.h"
 #include "models/graph_builder.h"
 #include "models/latent_attention.h"
 #include "models/loss.h"
@@ -45,6 +46,7 @@ DecoderDimensions decoder_dimensions(const Job& job, GraphBuilder& graph) {
         "qkv_rows", (model.num_attention_heads + 2 * model.num_key_value_heads) * model.head_dim);
   if (model.experts.count > 0) dims.moe = moe_dimensions(job, graph);
   if (model.mamba.on()) dims.mamba = mamba_dimensions(model.mamba, graph);
+  if (model.delta_net.on()) dims.delta_net = delta_net_dimensions(model.delta_net, graph);
   if (model.mla.on()) dims.latent = latent_dimensions(model.mla, graph);
   return dims;
 }

@@ -45,6 +45,18 @@ struct MambaDimensions {
   DimensionId groups = 0, packed = 0, convolved = 0, taps = 0, inner = 0, heads = 0;
 };
 
+// Dimensions of Gated DeltaNet layers:
+//   heads      of keys, over which tensor-parallel ranks divide the layer; group: value heads of each
+//   packed     of a key head what is made from a token: q, k, v of its value heads, their b and a
+//   convolved  of a key head q, k and v; taps: tokens of the convolution
+//   value      of a value head; qkv: its query, key and value
+//   chunk      tokens that are taken together: of a value head a row of the inverse
+//   statistics of a value head: the reciprocal norms of q and k, the logarithm of the decay within the chunk
+struct DeltaNetDimensions {
+  DimensionId heads = 0, group = 0, packed = 0, convolved = 0, taps = 0, value = 0, qkv = 0, chunk = 0,
+              statistics = 0;
+};
+
 // Dimensions of a decoder's tensors (models/decoder.h).
 struct DecoderDimensions {
   DimensionId batch = 0, sequence = 0, hidden = 0, kv_heads = 0, group = 0, qkv = 0, qk = 0, head_dim = 0,
@@ -56,6 +68,7 @@ struct DecoderDimensions {
   std::optional<MoeDimensions> moe;
   std::optional<LatentDimensions> latent;
   std::optional<MambaDimensions> mamba;
+  std::optional<DeltaNetDimensions> delta_net;
 };
 
 }  // namespace simrun

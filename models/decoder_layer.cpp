@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include "models/delta_net_layer.h"
 #include "models/latent_attention.h"
 #include "models/mamba_layer.h"
 #include "models/moe_layer.h"
@@ -22,7 +23,10 @@ TensorId DecoderLayer::add(TensorId x, const LayerKind& kind) {
   if (model_.parallel_residual) return parallel_branches(x, of_attention, of_mlp);
   if (kind.content == LayerContent::mamba)
     return sublayer(x, {"mamba_norm", "mamba_output_norm", "mamba_add"}, &DecoderLayer::mamba);
-  if (kind.content != LayerContent::mlp) x = sublayer(x, of_attention, &DecoderLayer::attention);
+  if (kind.content == LayerContent::delta_net_and_mlp)
+    x = sublayer(x, of_attention, &DecoderLayer::delta_net);
+  else if (kind.content != LayerContent::mlp)
+    x = sublayer(x, of_attention, &DecoderLayer::attention);
   if (memory_)
     x = sublayer(x, {"cross_norm", "cross_output_norm", "cross_add"}, &DecoderLayer::cross_attention);
   return kind.content == LayerContent::attention ? x : sublayer(x, of_mlp, &DecoderLayer::feed_forward);
@@ -147,11 +151,27 @@ std::vector<TensorId> DecoderLayer::attention(TensorId y) {
   const TensorId context = core_attention(
       std::move(inputs_of_core), {dims_.batch, dims_.sequence, dims_.kv_heads, dims_.group, dims_.head_dim});
   position_bias_.reset();
+  const TensorId gated = model_.attention_output_gate ? output_gate(y, context) : context;
   const TensorId weight = graph_.parameter("attention_projection_weight",
                                            {dims_.kv_heads, dims_.group, dims_.head_dim, dims_.hidden});
   std::optional<TensorId> bias;
   if (model_.projection_bias) bias = graph_.parameter("attention_projection_bias", {dims_.hidden});
-  return projection("attention_projection", {context, weight}, no_module, bias);
+  return projection("attention_projection", {gated, weight}, no_module, bias);
+}
+
+// Of a token's context: the rows of q_proj beyond the queries' (Hugging Face, modeling_qwen3_next.py).
+TensorId DecoderLayer::output_gate(TensorId y, TensorId context) {
+  const std::vector<DimensionId> heads{dims_.kv_heads, dims_.group, dims_.head_dim};
+  std::vector<DimensionId> of_weight{dims_.hidden}, rows{dims_.batch, dims_.sequence};
+  of_weight.insert(of_weight.end(), heads.begin(), heads.end());
+  rows.insert(rows.end(), heads.begin(), heads.end());
+  const TensorId gate = graph_.activation("attention_gate", rows),
+                 gated = graph_.activation("attention_gated", rows);
+  std::vector<TensorId> inputs{y, graph_.parameter("attention_gate_weight", of_weight)};
+  if (model_.qkv_bias) inputs.push_back(graph_.parameter("attention_gate_bias", heads));
+  graph_.add("attention_gate", Opcode::gemm, Function::none, std::move(inputs), {gate});
+  graph_.add("attention_gated", Opcode::map, Function::gated_sigmoid, {gate, context}, {gated});
+  return gated;
 }
 
 TensorId DecoderLayer::qk_norm(TensorId qkv) {
@@ -184,6 +204,10 @@ std::vector<TensorId> DecoderLayer::latent_attention(TensorId y) {
 
 std::vector<TensorId> DecoderLayer::mamba(TensorId y) {
   return projection("mamba_out", add_mamba_channels(model_, dims_, y, graph_), mamba_module, {});
+}
+
+std::vector<TensorId> DecoderLayer::delta_net(TensorId y) {
+  return projection("delta_out", add_delta_net_channels(model_, dims_, y, graph_), delta_net_module, {});
 }
 
 double DecoderLayer::score_factor() const {

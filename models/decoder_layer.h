@@ -64,9 +64,11 @@ class DecoderLayer {
   TensorId packed_qkv_of_rows(TensorId y);
   std::vector<TensorId> latent_attention(TensorId y);
   std::vector<TensorId> mamba(TensorId y);
+  std::vector<TensorId> delta_net(TensorId y);
   // `inputs`: packed q, k, v, or each by itself; `dims` of the context.
   double score_factor() const;
   TensorId core_attention(std::vector<TensorId> inputs, std::vector<DimensionId> dims);
+  TensorId output_gate(TensorId y, TensorId context);
   TensorId qk_norm(TensorId qkv);
   bool has_norm_behind_branch() const {
     return model_.norm_placement == NormPlacement::sandwich || model_.norm_placement == NormPlacement::output;

@@ -46,11 +46,13 @@ std::vector<DimensionId> iteration_of_lstm(const Graph& graph, const Operator& o
   return dims;
 }
 
-// Of a convolution over x, B and C, what is not x are B and C, each as wide as the state.
+// Of a convolution over x, B and C, what is not x are B and C, each as wide as the state; of the gated delta
+// rule q and k, each as wide as a state's keys.
 double state_size(const Graph& graph, const Operator& scan) {
-  const DimensionId convolved = graph.tensors[scan.inputs[1]].dims.at(1),
-                    inner = graph.tensors[scan.outputs[0]].dims.back();
-  return static_cast<double>(graph.dimensions[convolved].size - graph.dimensions[inner].size) / 2;
+  const DimensionId convolved = graph.tensors[scan.inputs[1]].dims.at(1);
+  const std::vector<DimensionId>& channels = graph.tensors[scan.outputs[0]].dims;
+  const double inner = product(graph, {channels.begin() + 3, channels.end()}, Extents::unpadded);
+  return (static_cast<double>(graph.dimensions[convolved].size) - inner) / 2;
 }
 
 }  // namespace
@@ -73,7 +75,7 @@ OperatorFlops operator_flops(const Graph& graph, const Operator& op, Extents ext
   }
   if (op.opcode == Opcode::scan) {
     const double channels = product(graph, graph.tensors[op.outputs[0]].dims, extents);
-    const double forward = scan_operations * channels * state_size(graph, op);
+    const double forward = scan_operations_of(op.function) * channels * state_size(graph, op);
     const bool differentiated = !graph.tensors[op.inputs[0]].frozen || !graph.tensors[op.inputs[1]].frozen;
     return {forward, differentiated ? 2 * forward : 0, 0};
   }

@@ -11,7 +11,8 @@ namespace simrun {
 // that are routed to them, batch x sequence x topk, whatever their capacity. What is frozen has no backward
 // products: neither a weight's gradient nor that of a value before which nothing is trained. A convolution
 // counts every position of its kernel, padding included. A Mamba-2 layer's scan counts scan_operations per
-// token, channel and element of the state forward, twice that backward.
+// token, channel and element of the state forward, twice that backward; a Gated DeltaNet layer's
+// delta_rule_operations.
 struct OperatorFlops {
   double forward = 0;
   double backward_input = 0;
@@ -21,6 +22,12 @@ struct OperatorFlops {
 
 // Megatron-LM's count (training/training.py, mamba_layer_flops); the convolution is not in it.
 constexpr double scan_operations = 7;
+// Likewise (the same file, gated delta rule): 4 products of a state and a row, for K K^T, V K^T, S (a (I - b
+// K K^T)) and S Q.
+constexpr double delta_rule_operations = 8;
+constexpr double scan_operations_of(Function function) {
+  return function == Function::gated_delta_rule ? delta_rule_operations : scan_operations;
+}
 
 enum class Extents : bool { unpadded, padded };
 

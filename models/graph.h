@@ -101,10 +101,14 @@ struct Regroup {
 //                  in3, in4, in5 = bias of dt, log of the decay's rate, skip of x [groups, heads];
 //                  out0 = gated channels [batch, sequence, groups, inner], out1 = those before the gate
 //                  (backend/operations.h)
+//                  gated_delta_rule: in0 = q, k, v, b, a of key heads [batch, sequence, heads, packed];
+//                  in1 = weight [heads, convolved, taps] of a causal convolution of q, k, v; in2, in3 = bias
+//                  of a, log of the decay's rate [heads, group]; out0 = values [batch, sequence, heads,
+//                  group, value], out1.. = what its backward needs (backend/operations.h)
 struct Operator {
   std::string name;  // "qkv"
-  // Recompute module it belongs to (core_attn, mlp, layernorm, moe, mla_up_proj, mamba, or ""), and the
-  // smaller one within that (moe_act within moe).
+  // Recompute module it belongs to (core_attn, mlp, layernorm, moe, mla_up_proj, mamba, delta_net, or ""),
+  // and the smaller one within that (moe_act within moe).
   std::string module;
   std::string inner_module;
   std::string stack;  // of a model of several parts, the one it belongs to: vision_tower, language_model, ...

@@ -11,20 +11,22 @@ namespace simrun {
 namespace {
 
 // The part of a layer that an operator with such a dimension belongs to; the first that it has counts.
-constexpr std::array<std::pair<const char*, const char*>, 14> part_of_dimension{{{"experts", "moe"},
-                                                                                 {"expert_ffn", "moe"},
-                                                                                 {"expert_scores", "moe"},
-                                                                                 {"capacity", "moe"},
-                                                                                 {"gpu_rows", "moe"},
-                                                                                 {"node_rows", "moe"},
-                                                                                 {"shared_ffn", "moe"},
-                                                                                 {"kv_heads", "attention"},
-                                                                                 {"heads", "attention"},
-                                                                                 {"qkv_rows", "attention"},
-                                                                                 {"q_lora", "attention"},
-                                                                                 {"kv_lora", "attention"},
-                                                                                 {"ffn", "mlp"},
-                                                                                 {"mamba_groups", "mamba"}}};
+constexpr std::array<std::pair<const char*, const char*>, 15> part_of_dimension{
+    {{"experts", "moe"},
+     {"expert_ffn", "moe"},
+     {"expert_scores", "moe"},
+     {"capacity", "moe"},
+     {"gpu_rows", "moe"},
+     {"node_rows", "moe"},
+     {"shared_ffn", "moe"},
+     {"kv_heads", "attention"},
+     {"heads", "attention"},
+     {"qkv_rows", "attention"},
+     {"q_lora", "attention"},
+     {"kv_lora", "attention"},
+     {"ffn", "mlp"},
+     {"mamba_groups", "mamba"},
+     {"delta_heads", "delta_net"}}};
 
 std::string part_of(const Graph& graph, const Operator& op) {
   if (op.layer < 0) return op.after_layers ? "head" : "embedding";

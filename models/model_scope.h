@@ -14,6 +14,7 @@ namespace simrun {
 //   attention  of a layer, with heads        mlp   of a layer, with a feed-forward dimension
 //   moe        of a layer, with experts
 //   mamba      of a layer, with groups of Mamba heads
+//   delta_net  of a layer, with key heads of a Gated DeltaNet
 //   vision_tower, multi_modal_projector, language_model
 //              of a vision-language model, wherever they lie
 bool holds(const ScopePattern& scope, const Graph& graph, const Operator& op);

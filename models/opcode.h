@@ -39,7 +39,7 @@ enum class Opcode : std::uint8_t {
   lstm_backward,
   push,  // gradients of workers to parameter servers, where they are summed
   pull,  // weights from them
-  scan,  // of a Mamba-2 layer
+  scan,  // of a Mamba-2 or Gated DeltaNet layer
   scan_backward,
 };
 constexpr int opcode_count = static_cast<int>(Opcode::scan_backward) + 1;
@@ -112,7 +112,10 @@ enum class Function : std::uint8_t {
   gated_gelu_backward,
   weigh_rows,  // out = in0 x in1, one in1 per row
   weigh_rows_backward,
+  gated_sigmoid,  // out = sigmoid(in0) x in1
+  gated_sigmoid_backward,
+  gated_delta_rule,  // as a SCAN: of a Gated DeltaNet layer
 };
-constexpr int function_count = static_cast<int>(Function::weigh_rows_backward) + 1;
+constexpr int function_count = static_cast<int>(Function::gated_delta_rule) + 1;
 
 }  // namespace simrun

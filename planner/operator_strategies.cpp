@@ -6,9 +6,9 @@
 namespace simrun {
 namespace {
 
-constexpr std::array divisible_names{"batch",    "sequence",   "hidden",  "kv_heads",    "qkv_rows",
-                                     "ffn",      "shared_ffn", "vocab",   "experts",     "expert_ffn",
-                                     "capacity", "channels",   "classes", "mamba_groups"};
+constexpr std::array divisible_names{"batch",    "sequence",   "hidden",  "kv_heads",     "qkv_rows",
+                                     "ffn",      "shared_ffn", "vocab",   "experts",      "expert_ffn",
+                                     "capacity", "channels",   "classes", "mamba_groups", "delta_heads"};
 
 // Rules that say of each dimension over which axes it is, the last outermost.
 std::vector<LayoutRule> rules_of_loops(const Graph& graph, const std::vector<DimensionId>& loops,

@@ -39,7 +39,7 @@ std::vector<LogicalMesh> unlike_meshes(const Job& job, std::int64_t sequences) {
     for (const std::int64_t y : sizes) {
       const bool divides = model.num_attention_heads % x == 0 && model.num_key_value_heads % x == 0 &&
                            model.ffn_hidden_size % x == 0 && model.mamba.num_groups % x == 0 &&
-                           sequences % y == 0;
+                           model.delta_net.num_key_heads % x == 0 && sequences % y == 0;
       if (2 * x * y <= job.world_size() && divides && is_sub_mesh(job.cluster, x * y))
         meshes.push_back({x, y});
     }

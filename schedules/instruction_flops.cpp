@@ -82,9 +82,11 @@ double scan_flops(const Plan& plan, const Instruction& instruction) {
   const bool backward = instruction.opcode == Opcode::scan_backward;
   const ScanOperands of = scan_operands(instruction);
   const Buffer &channels = plan.buffers[of.channels], &weight = plan.buffers[of.weight];
-  const std::int64_t state = (weight.dims.at(1).extent - channels.dims.back().extent) / 2;
-  return (backward ? 2 : 1) * scan_operations * static_cast<double>(channels.elements()) *
-         static_cast<double>(state);
+  std::int64_t inner = 1;  // of a group of heads, or a key head
+  for (std::size_t d = 3; d < channels.dims.size(); ++d) inner *= channels.dims[d].extent;
+  const std::int64_t state = (weight.dims.at(1).extent - inner) / 2;
+  return (backward ? 2 : 1) * scan_operations_of(instruction.function) *
+         static_cast<double>(channels.elements()) * static_cast<double>(state);
 }
 
 }  // namespace

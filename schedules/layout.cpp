@@ -90,12 +90,16 @@ std::vector<LayoutRule> strategy_rules(const Job& job) {
   if (job.parallelism.context_parallel_size > 1) {  // whatever attention beside it exchanges
     rules.push_back({"mamba_scan", "mamba_groups", {"tp"}});
     rules.push_back({"mamba_scan", "mamba_groups", {"cp"}});
+    for (const char* scope : {"delta_scan", "delta_norm", "delta_gated"}) {
+      rules.push_back({scope, "delta_heads", {"tp"}});
+      rules.push_back({scope, "delta_heads", {"cp"}});
+    }
   }
   const std::vector<LayoutRule> everywhere{
-      {"", "experts", {"ep"}},  {"", "expert_ffn", {"etp"}}, {"", "capacity", {"edp"}},
-      {"", "batch", {"dp"}},    {"", "sequence", {"cp"}},    {"", "kv_heads", {"tp"}},
-      {"", "qkv_rows", {"tp"}}, {"", "ffn", {"tp"}},         {"", "shared_ffn", {"tp"}},
-      {"", "vocab", {"tp"}},    {"", "mamba_groups", {"tp"}}};
+      {"", "experts", {"ep"}},  {"", "expert_ffn", {"etp"}},  {"", "capacity", {"edp"}},
+      {"", "batch", {"dp"}},    {"", "sequence", {"cp"}},     {"", "kv_heads", {"tp"}},
+      {"", "qkv_rows", {"tp"}}, {"", "ffn", {"tp"}},          {"", "shared_ffn", {"tp"}},
+      {"", "vocab", {"tp"}},    {"", "mamba_groups", {"tp"}}, {"", "delta_heads", {"tp"}}};
   rules.insert(rules.end(), everywhere.begin(), everywhere.end());
   if (job.parallelism.sequence_parallel) rules.push_back({"", "sequence", {"tp"}});
   if (job.moe.token_dispatcher == TokenDispatcher::deepep) add_dispatch_rules(rules);

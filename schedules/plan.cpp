@@ -107,6 +107,9 @@ constexpr std::array<const char*, function_count> function_names = {
     "gated_gelu_backward",
     "weigh_rows",
     "weigh_rows_backward",
+    "gated_sigmoid",
+    "gated_sigmoid_backward",
+    "gated_delta_rule",
 };
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace {
 // added to plan.proto.
 static_assert(static_cast<int>(Opcode::scan_backward) == proto::OPCODE_SCAN_BACKWARD &&
               opcode_count == proto::Opcode_ARRAYSIZE);
-static_assert(static_cast<int>(Function::weigh_rows_backward) == proto::FUNCTION_WEIGH_ROWS_BACKWARD &&
+static_assert(static_cast<int>(Function::gated_delta_rule) == proto::FUNCTION_GATED_DELTA_RULE &&
               function_count == proto::Function_ARRAYSIZE);
 static_assert(static_cast<int>(Dtype::fp4) == proto::DTYPE_FP4);
 static_assert(traffic_count == proto::Traffic_ARRAYSIZE && category_count == proto::Category_ARRAYSIZE);

@@ -215,10 +215,16 @@ bool is_new_in_version_23(const Plan& plan) {
   });
 }
 
-// Experts whose products the host issues one by one.
+// Experts whose products the host issues one by one, gates of attention's output, Gated DeltaNet layers.
 bool is_new_in_version_24(const Plan& plan) {
-  return plan.framework.kernels.expert_dispatch_s > 0 &&
-         std::ranges::find(plan.dimension_names, "experts") != plan.dimension_names.end();
+  const bool issues_experts =
+      plan.framework.kernels.expert_dispatch_s > 0 &&
+      std::ranges::find(plan.dimension_names, "experts") != plan.dimension_names.end();
+  return issues_experts || std::ranges::any_of(plan.segments, [](const Segment& segment) {
+           return std::ranges::any_of(segment.instructions, [](const Instruction& what) {
+             return what.function > Function::weigh_rows_backward;
+           });
+         });
 }
 
 // Readers of version 1 would take the cluster for a non-blocking one with a NIC per GPU; those of version 2
@@ -234,7 +240,7 @@ bool is_new_in_version_24(const Plan& plan) {
 // version 20 know no scan, those of version 21 scan too fast or take a scale of NF4 for four bytes, those of
 // version 22 would take what weights a GPU's rows for what says where tokens' rows are, norms of all heads
 // for norms of each, and Adafactor's numbers of a parameter for others, and those of version 23 would issue
-// the products of all experts at once.
+// the products of all experts at once and know no gate of attention's output and no gated delta rule.
 std::uint64_t version_needed(const Plan& plan) {
   if (is_new_in_version_24(plan)) return 24;
   if (is_new_in_version_23(plan)) return 23;

@@ -11,8 +11,8 @@ namespace simrun {
 namespace {
 
 constexpr std::array rows_of_tokens{"batch", "sequence"};
-constexpr std::array parts_of_layers{"kv_heads", "qkv_rows", "ffn",         "shared_ffn",
-                                     "vocab",    "classes",  "mamba_groups"};
+constexpr std::array parts_of_layers{"kv_heads", "qkv_rows", "ffn",          "shared_ffn",
+                                     "vocab",    "classes",  "mamba_groups", "delta_heads"};
 
 std::set<std::string> dimensions_in(const ScopePattern& scope, const Graph& graph) {
   std::set<std::string> names;

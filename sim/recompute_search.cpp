@@ -19,8 +19,8 @@ namespace simrun {
 namespace {
 
 // Modules that a model may have; one that this model lacks saves nothing.
-const std::vector<std::string> known_modules = {"layernorm",   "core_attn",      "mlp",   "moe_act",
-                                                "mla_up_proj", "shared_experts", "mamba", "moe"};
+const std::vector<std::string> known_modules = {
+    "layernorm", "core_attn", "mlp", "moe_act", "mla_up_proj", "shared_experts", "mamba", "delta_net", "moe"};
 constexpr std::size_t all_subsets_up_to = 3;
 
 // Pipeline ranks that hold the same stages (two copies of each in bidirectional pipelines) and so share what

@@ -180,9 +180,11 @@ std::vector<RowKernel> separate_kernels(const Plan& plan, const Instruction& ins
       return framework.fused_activation ? std::vector<RowKernel>() : of_elements(elements, {2 * b, 3 * b});
     case Function::gated_silu:
     case Function::gated_gelu:
+    case Function::gated_sigmoid:
       return framework.fused_activation ? std::vector<RowKernel>() : of_elements(elements, {2 * b, 3 * b});
     case Function::gated_silu_backward:
     case Function::gated_gelu_backward:
+    case Function::gated_sigmoid_backward:
       return framework.fused_activation ? std::vector<RowKernel>()
                                         : of_elements(elements, {3 * b, 3 * b, 3 * b});
     case Function::swiglu_backward:  // the gradient has both halves

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "schedules/instruction_flops.h"
+#include "sim/delta_rule_cost.h"
 #include "sim/gemm_cost.h"
 #include "sim/row_kernels.h"
 
@@ -13,12 +14,6 @@ namespace {
 
 constexpr std::int64_t tokens_of_chunk = 128;
 constexpr double fp32_bytes = 4;
-
-// One kernel: products, of which there may be none, and bytes.
-struct ScanKernel {
-  std::vector<GemmShape> products;
-  double bytes = 0;
-};
 
 // Extents of the layer on this rank, and bytes of what lies in memory for all its tokens.
 struct ScanSizes {
@@ -73,6 +68,7 @@ std::vector<ScanKernel> up_to_scores(const ScanSizes& s, double passed) {
 }
 
 std::vector<ScanKernel> kernels_of(const Plan& plan, const Instruction& instruction) {
+  if (instruction.function == Function::gated_delta_rule) return delta_rule_kernels(plan, instruction);
   const ScanSizes s(plan, instruction);
   // Forward they are passed on in the type of C, backward in fp32.
   const bool is_forward = instruction.opcode == Opcode::scan;
@@ -109,7 +105,8 @@ KernelWork scan_work(const Plan& plan, const Instruction& instruction) {
   KernelWork work;
   for (const ScanKernel& kernel : kernels_of(plan, instruction)) {
     work.bytes += kernel.bytes;
-    for (const GemmShape& product : kernel.products) work.flops += gemm_flops(product);
+    for (const GemmShape& product : kernel.products)
+      work.flops += static_cast<double>(kernel.steps) * gemm_flops(product);
   }
   return work;
 }
@@ -118,11 +115,12 @@ double scan_seconds(const Plan& plan, const Instruction& instruction) {
   const Gpu& gpu = plan.cluster.gpu;
   double seconds = 0;
   for (const ScanKernel& kernel : kernels_of(plan, instruction)) {
-    double products = 0;
+    double step = 0;
     for (GemmShape product : kernel.products) {
       product.rate_share = plan.framework.kernels.scan_efficiency;
-      products += gemm_seconds(gpu, product, 0);
+      step += gemm_seconds(gpu, product, 0);
     }
+    const double products = static_cast<double>(kernel.steps) * std::max(step, kernel.step_s);
     const double moved = kernel.bytes / plan.framework.kernels.scan_memory_efficiency;
     seconds += std::max(products + gpu.kernel_launch_s, row_kernel_seconds(gpu, moved));
   }

@@ -14,7 +14,8 @@ namespace simrun {
 //   outputs    [Q, Q] x [Q, P], of which the mask leaves half, and [Q, N] x [N, P]
 // Backward computes the convolution, states and C B again, and has two products for each: gradients of the
 // states, of x (from outputs and from states), of B and C (from states), of C B, of B and C (from C B), and
-// one more pass over the outputs' products for the gradient of the decay.
+// one more pass over the outputs' products for the gradient of the decay. Those of a Gated DeltaNet layer:
+// sim/delta_rule_cost.h.
 KernelWork scan_work(const Plan& plan, const Instruction& instruction);
 double scan_seconds(const Plan& plan, const Instruction& instruction);
 std::int64_t scan_launches(const Plan& plan, const Instruction& instruction);

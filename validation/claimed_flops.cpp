@@ -20,7 +20,7 @@ struct Sizes {
 // Of attention and an MLP, half of either where they are layers of their own.
 double whole_layers(const ModelConfig& model) {
   const auto all = static_cast<double>(model.num_layers);
-  return model.layer_contents.empty() ? all : all / 2;
+  return model.is_hybrid() ? all / 2 : all;
 }
 
 Sizes sizes_of(const Job& job, const Summary& summary) {

@@ -166,17 +166,19 @@ void two_inputs(const KernelCall& call) {
   for (std::int64_t i = 0; i < count; ++i) to[i] = Fn::value(gate[i]) * value[i];
 }
 
+// Where one gradient is wanted, constants[0] says of which input.
 template <class Real, class Fn>
 void two_inputs_backward(const KernelCall& call) {
   const Real *gradient = reals<Real>(call.inputs[0]), *gate = reals<Real>(call.inputs[1]),
              *value = reals<Real>(call.inputs[2]);
-  Real *to_gate = reals<Real>(call.outputs[0]), *to_value = reals<Real>(call.outputs[1]);
+  const bool both = call.outputs.size() == 2, only_value = !both && call.what.constants.at(0) == 1;
+  Real* to_gate = only_value ? nullptr : reals<Real>(call.outputs[0]);
+  Real* to_value = both || only_value ? reals<Real>(call.outputs.back()) : nullptr;
   const std::int64_t count = elements(call.inputs[0].part);
-  for (std::int64_t i = 0; i < count; ++i) {
-    const Real g = gradient[i];
-    to_gate[i] = g * value[i] * Fn::slope(gate[i]);
-    to_value[i] = g * Fn::value(gate[i]);
-  }
+  for (std::int64_t i = 0; to_gate != nullptr && i < count; ++i)
+    to_gate[i] = gradient[i] * value[i] * Fn::slope(gate[i]);
+  for (std::int64_t i = 0; to_value != nullptr && i < count; ++i)
+    to_value[i] = gradient[i] * Fn::value(gate[i]);
 }
 
 }  // namespace
@@ -206,6 +208,8 @@ void run_activation(const KernelCall& call) {
     case Function::gated_silu_backward: return two_inputs_backward<Real, Silu<Real>>(call);
     case Function::gated_gelu: return two_inputs<Real, Gelu<Real>>(call);
     case Function::gated_gelu_backward: return two_inputs_backward<Real, Gelu<Real>>(call);
+    case Function::gated_sigmoid: return two_inputs<Real, Sigmoid<Real>>(call);
+    case Function::gated_sigmoid_backward: return two_inputs_backward<Real, Sigmoid<Real>>(call);
     case Function::tanh: return plain<Real, Tanh<Real>>(call);
     case Function::tanh_backward: return from_output<Real>(call, [](Real y) { return 1 - y * y; });
     case Function::soft_cap: return soft_cap<Real>(call);

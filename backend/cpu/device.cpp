@@ -96,8 +96,8 @@ class CpuDevice final : public Device {
       case Opcode::pool_backward: return cpu::run_pool_backward<Real>(call);
       case Opcode::lstm: return cpu::run_lstm<Real>(call);
       case Opcode::lstm_backward: return cpu::run_lstm_backward<Real>(call);
-      case Opcode::scan: return cpu::run_scan<Real>(call);
-      case Opcode::scan_backward: return cpu::run_scan_backward<Real>(call);
+      case Opcode::scan:
+      case Opcode::scan_backward: return run_scan(call);
       default: return;  // refused before anything runs
     }
   }
@@ -147,6 +147,12 @@ class CpuDevice final : public Device {
     const bool selects = cpu::position_of(call, call.inputs[0], "qkv_rows") >= 0 ||
                          cpu::position_of(call, call.outputs[0], "qkv_rows") >= 0;
     selects ? cpu::run_select_heads<Real>(call) : cpu::run_copy<Real>(call);
+  }
+  static void run_scan(const KernelCall& call) {
+    const bool forward = call.what.opcode == Opcode::scan;
+    if (call.what.function == Function::gated_delta_rule)
+      return forward ? cpu::run_delta_rule<Real>(call) : cpu::run_delta_rule_backward<Real>(call);
+    forward ? cpu::run_scan<Real>(call) : cpu::run_scan_backward<Real>(call);
   }
   static void run_attention(const KernelCall& call) {
     call.what.part.axes.empty() ? cpu::run_attention<Real>(call) : cpu::run_attention_block<Real>(call);

@@ -100,6 +100,10 @@ void run_scan(const KernelCall& call);
 template <class Real>
 void run_scan_backward(const KernelCall& call);
 template <class Real>
+void run_delta_rule(const KernelCall& call);  // SCANs of Gated DeltaNet layers
+template <class Real>
+void run_delta_rule_backward(const KernelCall& call);
+template <class Real>
 void run_content_attention(const KernelCall& call);  // ATTENTION over values that are no heads'
 template <class Real>
 void run_content_attention_backward(const KernelCall& call);
@@ -154,6 +158,12 @@ template <class Real>
 struct Silu {
   static Real value(Real x) { return x * sigmoid(x); }
   static Real slope(Real x) { return sigmoid(x) * (1 + x * (1 - sigmoid(x))); }
+};
+
+template <class Real>
+struct Sigmoid {
+  static Real value(Real x) { return sigmoid(x); }
+  static Real slope(Real x) { return sigmoid(x) * (1 - sigmoid(x)); }
 };
 
 // Whether an output is added to.

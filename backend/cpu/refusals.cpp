@@ -83,6 +83,8 @@ std::string map_refusal(const Plan& plan, const Instruction& what) {
     case Function::gated_silu_backward:
     case Function::gated_gelu:
     case Function::gated_gelu_backward:
+    case Function::gated_sigmoid:
+    case Function::gated_sigmoid_backward:
     case Function::relu:
     case Function::relu_backward:
     case Function::squared_relu:

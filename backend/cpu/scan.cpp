@@ -2,6 +2,7 @@
 #include <cmath>
 #include <vector>
 
+#include "backend/cpu/causal_convolution.h"
 #include "backend/cpu/kernels.h"
 
 // Mamba-2's mixer between its two products (Dao and Gu 2024, arXiv 2405.21060), group by group, one position
@@ -29,17 +30,14 @@ struct ScanSizes {
   std::int64_t states() const { return head_dim * state; }
 };
 
-template <class Real>
-Real softplus(Real x) {
-  return std::max(x, Real{0}) + std::log1p(std::exp(-std::abs(x)));
-}
-
 // Its parameters, or their gradients.
 template <class Real>
 struct ScanParameters {
   Real *weight = nullptr, *bias = nullptr, *step_bias = nullptr, *log_decay = nullptr, *skip = nullptr;
 
   ScanParameters() = default;
+  explicit ScanParameters(const std::vector<Real*>& of)
+      : weight(of[0]), bias(of[1]), step_bias(of[2]), log_decay(of[3]), skip(of[4]) {}
   ScanParameters(const std::vector<Argument>& of, std::size_t first)
       : weight(reals<Real>(of[first])),
         bias(reals<Real>(of[first + 1])),
@@ -60,32 +58,18 @@ struct ScanParameters {
 
 // One group of one sample: its rows of tensors [batch, sequence, groups, width].
 template <class Real>
-struct GroupRows {
-  Real* data = nullptr;
-  std::int64_t stride = 0;
-
-  GroupRows(const ScanSizes& s, Real* of, std::int64_t width, std::int64_t sample, std::int64_t group)
-      : data(of + (sample * s.length * s.groups + group) * width), stride(s.groups * width) {}
-  Real* at(std::int64_t position) const { return data + position * stride; }
+struct RowsOf : GroupRows<Real> {
+  RowsOf(const ScanSizes& s, Real* of, std::int64_t width, std::int64_t sample, std::int64_t group)
+      : GroupRows<Real>{of + (sample * s.length * s.groups + group) * width, s.groups * width} {}
 };
 
-// x, B and C of every position behind the convolution, and in front of its SiLU.
+// Of x, B and C of every position.
 template <class Real>
-struct Convolved {
-  std::vector<Real> sums, values;
-
-  Convolved(const ScanSizes& s, const GroupRows<Real>& packed, const ScanParameters<Real>& of)
-      : sums(static_cast<std::size_t>(s.length * s.convolved)), values(sums.size()) {
-    for (std::int64_t t = 0; t < s.length; ++t)
-      for (std::int64_t c = 0; c < s.convolved; ++c) {
-        Real sum = of.bias[c];
-        for (std::int64_t k = std::max<std::int64_t>(s.taps - 1 - t, 0); k < s.taps; ++k)
-          sum += of.weight[c * s.taps + k] * packed.at(t - s.taps + 1 + k)[s.inner + c];
-        sums[static_cast<std::size_t>(t * s.convolved + c)] = sum;
-        values[static_cast<std::size_t>(t * s.convolved + c)] = Silu<Real>::value(sum);
-      }
-  }
-};
+CausalConvolution<Real> convolution_of(const ScanSizes& s, const ScanParameters<Real>& of) {
+  return {s.length, s.convolved, s.taps, of.weight, of.bias};
+}
+template <class Real>
+using Convolved = typename CausalConvolution<Real>::Rows;
 
 // What one head reads at one position.
 template <class Real>
@@ -228,56 +212,13 @@ struct GroupForward {
   Convolved<Real> rows;
 
   GroupForward(const ScanSizes& s, const GroupRows<Real>& from, const ScanParameters<Real>& of)
-      : packed(from), parameters(of), rows(s, from, of) {}
-};
-
-// Back through the convolution: gradients of its inputs, its weight and its bias.
-template <class Real>
-void convolve_back(const ScanSizes& s, const GroupForward<Real>& of, GroupGradients<Real>& to,
-                   const GroupRows<Real>& packed) {
-  for (std::int64_t t = 0; t < s.length; ++t) std::fill_n(packed.at(t) + s.inner, s.convolved, Real{0});
-  for (std::int64_t t = 0; t < s.length; ++t)
-    for (std::int64_t c = 0; c < s.convolved; ++c) {
-      const auto i = static_cast<std::size_t>(t * s.convolved + c);
-      const Real gradient = to.values[i] * Silu<Real>::slope(of.rows.sums[i]);
-      to.parameters.bias[c] += gradient;
-      for (std::int64_t k = std::max<std::int64_t>(s.taps - 1 - t, 0); k < s.taps; ++k) {
-        const std::int64_t at = t - s.taps + 1 + k;
-        to.parameters.weight[c * s.taps + k] += gradient * of.packed.at(at)[s.inner + c];
-        packed.at(at)[s.inner + c] += gradient * of.parameters.weight[c * s.taps + k];
-      }
-    }
-}
-
-// Where the gradients go: those wanted of in0 and of the parameters. What is not wanted goes nowhere.
-template <class Real>
-struct ScanGradients {
-  Real* packed = nullptr;
-  ScanParameters<Real> parameters;
-  std::vector<Real> unwanted;
-
-  ScanGradients(const KernelCall& call, const Argument& in0) {
-    const bool wants_packed = call.outputs[0].part.size() == in0.part.size();
-    const std::size_t first = wants_packed ? 1 : 0;
-    std::int64_t size = 0;
-    for (const Argument& argument : call.inputs) size = std::max(size, elements(argument.part));
-    unwanted.resize(static_cast<std::size_t>(size));
-    packed = wants_packed ? reals<Real>(call.outputs[0]) : unwanted.data();
-    for (std::size_t o = first; o < call.outputs.size(); ++o)
-      if (!adds_to(call, call.outputs[o]))
-        std::fill_n(reals<Real>(call.outputs[o]), elements(call.outputs[o].part), Real{0});
-    if (call.outputs.size() > first)
-      parameters = ScanParameters<Real>(call.outputs, first);
-    else
-      parameters.weight = parameters.bias = parameters.step_bias = parameters.log_decay = parameters.skip =
-          unwanted.data();
-  }
+      : packed(from), parameters(of), rows(convolution_of(s, of).forward(from.from(s.inner))) {}
 };
 
 template <class Real>
 void scan_group(const ScanSizes& s, const GroupRows<Real>& packed, const ScanParameters<Real>& of,
                 const GroupRows<Real>& gated, const GroupRows<Real>& scanned) {
-  const Convolved<Real> rows(s, packed, of);
+  const Convolved<Real> rows = convolution_of(s, of).forward(packed.from(s.inner));
   std::vector<Real> state(static_cast<std::size_t>(s.states()));
   for (std::int64_t h = 0; h < s.heads; ++h) {
     const ScanHead<Real> head(s, packed, rows, of, h);
@@ -305,9 +246,10 @@ void run_scan(const KernelCall& call) {
   const ScanParameters<Real> parameters(call.inputs, 1);
   for (std::int64_t b = 0; b < s.batch; ++b)
     for (std::int64_t g = 0; g < s.groups; ++g)
-      scan_group<Real>(s, {s, reals<Real>(call.inputs[0]), s.packed, b, g}, parameters.of_group(s, g),
-                       {s, reals<Real>(call.outputs[0]), s.inner, b, g},
-                       {s, reals<Real>(call.outputs[1]), s.inner, b, g});
+      scan_group<Real>(s, RowsOf<Real>(s, reals<Real>(call.inputs[0]), s.packed, b, g),
+                       parameters.of_group(s, g),
+                       RowsOf<Real>(s, reals<Real>(call.outputs[0]), s.inner, b, g),
+                       RowsOf<Real>(s, reals<Real>(call.outputs[1]), s.inner, b, g));
 }
 
 template <class Real>
@@ -315,12 +257,13 @@ void run_scan_backward(const KernelCall& call) {
   const Argument &gradient = call.inputs[0], &in0 = call.inputs[1], &scanned = call.inputs.back();
   const ScanSizes s(in0, call.inputs[2], gradient);
   const ScanParameters<Real> parameters(call.inputs, 2);
-  const ScanGradients<Real> to(call, in0);
+  const ScanGradients<Real> to(call, in0, 5);
+  const ScanParameters<Real> of_parameters(to.parameters);
   std::vector<Real> ungated(static_cast<std::size_t>(s.length * s.inner));
   for (std::int64_t b = 0; b < s.batch; ++b)
     for (std::int64_t g = 0; g < s.groups; ++g) {
-      const GroupRows<Real> from(s, reals<Real>(in0), s.packed, b, g), dfrom(s, to.packed, s.packed, b, g);
-      const GroupRows<Real> dgated(s, reals<Real>(gradient), s.inner, b, g),
+      const RowsOf<Real> from(s, reals<Real>(in0), s.packed, b, g), dfrom(s, to.packed, s.packed, b, g);
+      const RowsOf<Real> dgated(s, reals<Real>(gradient), s.inner, b, g),
           y(s, reals<Real>(scanned), s.inner, b, g);
       for (std::int64_t t = 0; t < s.length; ++t)
         for (std::int64_t c = 0; c < s.inner; ++c) {
@@ -329,15 +272,17 @@ void run_scan_backward(const KernelCall& call) {
           dfrom.at(t)[c] = dgated.at(t)[c] * y.at(t)[c] * Silu<Real>::slope(z);
         }
       const GroupForward<Real> of(s, from, parameters.of_group(s, g));
-      GroupGradients<Real> gradients{std::vector<Real>(of.rows.values.size()), to.parameters.of_group(s, g)};
+      GroupGradients<Real> gradients{std::vector<Real>(of.rows.values.size()), of_parameters.of_group(s, g)};
       ScanSizes alone = s;  // the group's channels lie by themselves
       alone.groups = 1;
-      const GroupRows<Real> channels(alone, ungated.data(), s.inner, 0, 0);
+      const RowsOf<Real> channels(alone, ungated.data(), s.inner, 0, 0);
       for (std::int64_t h = 0; h < s.heads; ++h) {
         const ScanHead<Real> head(s, from, of.rows, of.parameters, h);
         HeadBackward<Real>(s, head, h).run(channels, of.parameters.skip[h], dfrom, gradients);
       }
-      convolve_back(s, of, gradients, dfrom);
+      convolution_of(s, of.parameters)
+          .backward(from.from(s.inner), of.rows, gradients.values,
+                    {dfrom.from(s.inner), gradients.parameters.weight, gradients.parameters.bias});
     }
 }
 

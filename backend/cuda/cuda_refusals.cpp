@@ -64,6 +64,9 @@ std::string map_refusal(const Plan& plan, const Instruction& what) {
                      what.constants.size() == 2
                  ? ""
                  : no_kernel("model.kv_lora_rank or model.rope_scaling");
+    case Function::gated_silu_backward:
+    case Function::gated_gelu_backward:
+      return what.constants.empty() ? "" : no_kernel("model.frozen: not one of a gate's two products");
     case Function::add_backward:
     case Function::sum_gradients:
     case Function::gelu:
@@ -73,9 +76,7 @@ std::string map_refusal(const Plan& plan, const Instruction& what) {
     case Function::geglu:
     case Function::geglu_backward:
     case Function::gated_silu:
-    case Function::gated_silu_backward:
     case Function::gated_gelu:
-    case Function::gated_gelu_backward:
     case Function::relu:
     case Function::relu_backward:
     case Function::squared_relu:

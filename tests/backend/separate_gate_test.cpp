@@ -16,7 +16,8 @@ TEST_CASE("the gradients of a gate and of what it lets through are those of fini
     Function forward, backward;
   };
   for (const Case& c : {Case{Function::gated_silu, Function::gated_silu_backward},
-                        Case{Function::gated_gelu, Function::gated_gelu_backward}}) {
+                        Case{Function::gated_gelu, Function::gated_gelu_backward},
+                        Case{Function::gated_sigmoid, Function::gated_sigmoid_backward}}) {
     CAPTURE(to_string(c.forward));
     KernelBench bench;
     const char* rows = "batch:2 sequence:3 ffn:4";

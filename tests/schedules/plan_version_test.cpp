@@ -270,6 +270,17 @@ TEST_CASE("a plan whose nodes' or GPUs' rows are weighted on their way back is v
   CHECK(parse_plan(serialize(weighted), "some.plan") == weighted);
 }
 
+TEST_CASE("a plan with a gate of attention's output is version 24") {
+  const Plan gated = compile(job_from(
+      "simrun: 1\n"
+      "model: {model_type: gpt, num_layers: 1, hidden_size: 64, num_attention_heads: 4, vocab_size: 512, "
+      "attention_output_gate: true}\n"
+      "training: {seq_length: 64, micro_batch_size: 1, global_batch_size: 1, precision: bf16}\n"
+      "cluster: {from: dgx_h100, nodes: 1, gpus_per_node: 1}\n"));
+  CHECK(serialize(gated)[8] == 24);
+  CHECK(parse_plan(serialize(gated), "some.plan") == gated);
+}
+
 TEST_CASE("a plan whose Adafactor tells parts of matrices is version 23") {
   Plan plan = two_stage_plan();
   Instruction& update = plan.segments.front().instructions.front();

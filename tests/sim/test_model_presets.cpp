@@ -40,9 +40,9 @@ Cut four_layers(const std::string& preset) {
                           : type == "gpt2" || type == "bloom" ? "n_layer"
                           : type == "mpt"                     ? "n_layers"
                                                               : "num_hidden_layers";
-  const std::string pattern = model.layer_contents.empty() ? ""
-                              : model.experts.count > 0    ? ", hybrid_override_pattern: \"ME*E\""
-                                                           : ", hybrid_override_pattern: \"M-*M\"";
+  const std::string pattern = !model.is_hybrid()        ? ""
+                              : model.experts.count > 0 ? ", hybrid_override_pattern: \"ME*E\""
+                                                        : ", hybrid_override_pattern: \"M-*M\"";
   return {"{from: models/" + preset + ".yaml, " + key + ": 4" + pattern + "}",
           model.num_attention_heads % 2 == 0 ? "tensor_model_parallel_size: 2, "
                                              : "tensor_model_parallel_size: 1, "};

@@ -110,7 +110,8 @@ bool is_convolutional(const ModelConfig& model) {
 
 // Of a hybrid every layer is one of the two, or Mamba's.
 bool has_mlp(const LayerKind& kind) {
-  return kind.content == LayerContent::attention_and_mlp || kind.content == LayerContent::mlp;
+  return kind.content == LayerContent::attention_and_mlp || kind.content == LayerContent::mlp ||
+         kind.content == LayerContent::delta_net_and_mlp;
 }
 std::int64_t layers_with(const ModelConfig& model, LayerContent content) {
   std::int64_t count = 0;
@@ -159,7 +160,8 @@ Summed summed(const ModelConfig& model) {
   }
   const double mlps = real(split_mlps(model, 0, model.num_layers));
   const double attending = real(layers_with(model, LayerContent::attention)),
-               scans = real(layers_with(model, LayerContent::mamba));  // which are summed as an MLP is
+               scans = real(layers_with(model, LayerContent::mamba) +  // which are summed as an MLP is
+                            layers_with(model, LayerContent::delta_net_and_mlp));
   if (model.parallel_residual) return {(layers + 1) * t * h, (2 * layers + 1) * t * h, t};
   double attention = h;
   if (model.mla.on())  // every rank has the latents whole, and heads of its own
@@ -190,6 +192,11 @@ double exchanged_heads(const ModelConfig& model) {
 // z, x, B, C and dt on the way to a scan, its channels on the way back.
 double exchanged_channels(const MambaConfig& mamba) {
   return real(3 * mamba.inner_size() + 2 * mamba.num_groups * mamba.state_dim + mamba.num_heads);
+}
+
+// q, k, v, b, a and the gate on the way to the heads of a Gated DeltaNet, gated values on the way back.
+double exchanged_channels(const DeltaNetConfig& delta) {
+  return real(delta.convolved() + 2 * delta.num_value_heads + 2 * delta.value_size());
 }
 
 constexpr double bf16 = 2, fp32 = 4;
@@ -275,19 +282,21 @@ void sends_keys_and_values(const std::string& preset, const ModelConfig& model) 
   if (is_convolutional(model) || !std::holds_alternative<std::monostate>(model.family)) return;
   const double tokens = real(sequence) / 2 * real(microbatches) * bf16;
   const double attending = real(layers_with(model, LayerContent::attention)),
-               scans = real(layers_with(model, LayerContent::mamba));
+               scans = real(layers_with(model, LayerContent::mamba)),
+               delta_nets = real(layers_with(model, LayerContent::delta_net_and_mlp));
   const auto sent = [&](const char* type) {
     const Split split{.cp = 2, .parallelism = std::string(", cp_comm_type: ") + type};
     return sent_by(compile(job_of(preset, split))).in_passes.at(Traffic::context);
   };
   // Sinks are added to whole rows of scores, and a scan goes through the whole sequence.
-  if (!model.attention_sinks && !model.mamba.on()) {
+  if (!model.attention_sinks && !model.mamba.on() && !model.delta_net.on()) {
     CHECK(sent("p2p") == 3 * tokens * attending * key_values(model));
     CHECK(sent("all_gather") == 3 * tokens * attending * key_values(model));
   }
   if (model.num_key_value_heads % 2 == 0 && model.num_attention_heads % 2 == 0)
     CHECK(sent("a2a") == 2 * tokens * ring_of_two *
-                             (attending * exchanged_heads(model) + scans * exchanged_channels(model.mamba)));
+                             (attending * exchanged_heads(model) + scans * exchanged_channels(model.mamba) +
+                              delta_nets * exchanged_channels(model.delta_net)));
 }
 
 void dispatches_and_combines(const std::string& preset, const ModelConfig& model) {

@@ -115,4 +115,15 @@ TEST_CASE("kernels of a Mamba-2 layer are parts of its scan") {
     CHECK(opcode(name) == Opcode::scan_backward);
 }
 
+TEST_CASE("kernels of the gated delta rule are parts of its scan") {
+  for (const char* name :
+       {"chunk_gated_delta_rule_fwd_kernel_h_blockdim64", "chunk_scaled_dot_kkt_fwd_kernel",
+        "merge_16x16_to_64x64_inverse_kernel", "solve_tril_16x16_kernel", "recompute_w_u_fwd_kernel",
+        "chunk_fwd_kernel_o", "chunk_local_cumsum_scalar_kernel", "l2norm_fwd_kernel"})
+    CHECK(opcode(name) == Opcode::scan);
+  for (const char* name : {"chunk_gated_delta_rule_bwd_kernel_dhu_blockdim64", "chunk_bwd_kernel_dqkwg",
+                           "chunk_bwd_kernel_dv_local", "prepare_wy_repr_bwd_kernel", "l2norm_bwd_kernel"})
+    CHECK(opcode(name) == Opcode::scan_backward);
+}
+
 }  // namespace simrun

@@ -48,9 +48,9 @@
 //                of its group, then its key, then its value. out0 [batch, sequence, kv_heads, group,
 //                head_dim] = softmax(mask(cap(scale q k) + bias)) v; constants = {scale, cap or 0}; cap(x) =
 //                cap tanh(x / cap). Query i sees key j if not causal, or j <= i, and i - j < window where
-//                there is one, and where documents are packed both are of one
-//                (models/packed_documents.h; sequence n of the step is sample n).
-//                Or in0 = q [batch, sequence, kv_heads, (group,) qk_dim], in1 = k [batch, keys, kv_heads,
+//                there is one, chunked: where both are of one chunk of so many, and where documents are
+//                packed both are of one (models/packed_documents.h; sequence n of the step is sample n). Or
+//                in0 = q [batch, sequence, kv_heads, (group,) qk_dim], in1 = k [batch, keys, kv_heads,
 //                qk_dim], in2 = v [.., v_dim]; the context has v's width.
 //                Behind them sinks [kv_heads, group]: a score of every row that has no value; or a table of
 //                position biases [buckets, kv_heads]: bias = table[row(j - i)] (RelativeBuckets in
@@ -76,7 +76,9 @@
 //                + epsilon), of rows [.., groups, width] with the weight of their group [groups, width]
 //                qk_norm: rms norm over head_dim of every q with weight[0] and k with weight[1]; v is copied.
 //                With weight [kv_heads, qk_heads, head_dim] over all queries of a token together, and over
-//                all keys; statistics [.., 2]
+//                all keys; statistics [.., 2]. Without a weight all are 1
+//                qk_layer_norm: layer norm over head_dim of every q and k, head by head with the weights
+//                [kv_heads, qk_heads, head_dim]; v is copied
 // NORM_BACKWARD  in = gradient, x, weight, out1; out0 = gradient of x, out1 (+)= of the weight, out2 (+)=
 // bias
 // MAP            add: out0 = dropout(in0 + biases) + residuals (a bias lacks dimensions, a residual has them
@@ -92,6 +94,10 @@
 //                relu, squared_relu; their backwards from gradient and output
 //                soft_cap: cap tanh(in0 / cap), constants = {cap}; its backward from gradient and output
 //                scale: out0 = in0 x constants[0]
+//                clip: out0 = in0, but no more than constants[0] and no less than -constants[0];
+//                clip_backward: in = gradient, in0; out0 = gradient where in0 is within both, else 0
+//                scale_queries, of packed q, k, v: out0 = in0, of every query x (1 + constants[0] x
+//                log(1 + floor((position + 1) / constants[1]))); the gradient's likewise
 //                flash: joins two results of ATTENTION over different keys: in = o, l, o', l'; out1 = L =
 //                log(exp(l) + exp(l')), out0 = exp(l - L) o + exp(l' - L) o'
 //                rope: constants = {base, turned share}; of every query and key the first r = share x
@@ -239,6 +245,7 @@
 //                overloaded expert's falls: with Adam at first by the learning rate (DeepSeek-V3, 2.1.2)
 // MAP            weigh_rows: out0 = in0 x in1, one in1 per row; its backward: in = gradient, out0, in1; out =
 //                gradients of in0 and in1, those that are wanted; that of a weight of 0 is 0
+//                scale_rows: the same; its backward: in = gradient, in0, in1
 // MAP            sigmoid_gate: out0 = in0 x sigmoid(in1), one in1 per row; its backward: in = gradient, in0,
 //                in1, out = gradients of both
 // Collectives    every member has a part of a tensor and wants a part: all_reduce and reduce_scatter add (or

@@ -99,7 +99,7 @@ void add_shape(const Job& job, Flags& flags) {
     }
     if (model.head_dim * model.num_attention_heads != model.hidden_size)
       add(flags, "--kv-channels", model.head_dim);
-    if (model.qk_norm) add(flags, "--qk-layernorm");
+    if (model.qk_norm == QkNorm::of_heads) add(flags, "--qk-layernorm");
     if (model.attention_output_gate) add(flags, "--attention-output-gate");
   }
   if (model.is_hybrid()) add_hybrid(model, flags);
@@ -170,10 +170,16 @@ void note_layers(const ModelConfig& model, std::vector<std::string>& notes) {
   note(model.mlp_bias && !model.qkv_bias, "model: biases of all matrices but q, k and v");
   note(!model.norm_bias && model.normalization == Normalization::layer_norm,
        "model: layer norms without biases");
+  note(!model.norm_weight, "model: norms without weights");
   note(model.norm_placement != NormPlacement::pre, "model: norms behind attention and MLP");
   note(model.parallel_residual, "model: attention and MLP side by side");
   note(model.embedding_norm, "model: a norm behind the embedding");
-  note(model.embedding_scale, "model: an embedding multiplied by sqrt(hidden_size)");
+  note(model.embedding_multiplier != 1 || model.residual_multiplier != 1 || model.logit_multiplier != 1,
+       "model: factors of the embedding, the residuals or the logits");
+  note(model.qkv_clip > 0, "model: queries, keys and values that are clipped");
+  note(model.query_temperature.factor > 0, "model: queries scaled by their position");
+  note(model.chunked_windows, "model: attention within chunks");
+  note(model.window_rope_base > 0, "model: a rotary base of its own of layers with a window");
   note(!model.embedding_dropout, "model: no dropout behind the embedding");
   note(model.output_bias, "model: a bias of the logits");
   note(!model.attention_windows.empty(), "model: sliding windows of its own by layer");
@@ -183,13 +189,14 @@ void note_layers(const ModelConfig& model, std::vector<std::string>& notes) {
   note(model.reserved_positions > 0, "model: rows of the position table that stand for none");
   note(!model.causal_attention, "model: attention to later tokens");
   note(!model.frozen.empty(), "model.frozen: all parameters are trained");
-  note(model.qk_norm_of_all_heads, "model: norms of queries and keys over all heads");
+  note(model.qk_norm == QkNorm::of_all_heads, "model: norms of queries and keys over all heads");
+  note(model.qk_norm == QkNorm::by_head, "model: norms of queries and keys with weights of each head");
+  note(model.qk_norm == QkNorm::unweighted, "model: norms of queries and keys without weights");
   note(std::ranges::find(model.layers_without_rope, true) != model.layers_without_rope.end() &&
            no_rope_freq(model) == 0,
        "model: layers without rotary positions that are not every so many");
   note(model.scales_rope, "model: scaled rotary angles, which no plan has (--use-rope-scaling)");
-  note(model.has_multipliers, "model: factors of the embedding, the residuals and the logits");
-  note(model.qk_norm && model.normalization != Normalization::rms_norm,
+  note(model.qk_norm == QkNorm::of_heads && model.normalization != Normalization::rms_norm,
        "model: RMS norms of queries and keys beside layer norms");
   note(model.mla.on() && model.mlp_bias, "model: biases beside latent attention");
 }

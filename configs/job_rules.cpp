@@ -145,12 +145,12 @@ void check_tensor_size(Reading& reading, const Job& job, const std::string& path
         nearest_divisors(model.num_attention_heads, tp));
   const bool copies_heads = model.num_key_value_heads > 0 && tp > model.num_key_value_heads &&
                             model.num_key_value_heads < model.num_attention_heads;
-  if (copies_heads && model.qk_norm_of_all_heads)
-    return reading.problem(
-        path,
-        fmt::format("norms over all {} key-value heads do not go with copies of them on tensor parallel {}",
-                    model.num_key_value_heads, tp),
-        fmt::format("at most {}.", model.num_key_value_heads));
+  if (copies_heads && (model.qk_norm == QkNorm::of_all_heads || model.qk_norm == QkNorm::by_head))
+    return reading.problem(path,
+                           fmt::format("norms that weight each of {} key-value heads do not go with copies "
+                                       "of them on tensor parallel {}",
+                                       model.num_key_value_heads, tp),
+                           fmt::format("at most {}.", model.num_key_value_heads));
   if (copies_heads && tp % model.num_key_value_heads != 0)
     reading.problem(path,
                     fmt::format("tensor parallel {} gives its ranks unequal copies of {} key-value heads", tp,

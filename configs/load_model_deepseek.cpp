@@ -103,7 +103,7 @@ void read_glm4_moe(const ModelKeys& keys) {
   read_llama_shape(keys, {.has_key_value_default = false, .norm_epsilon = 1e-5});
   ModelConfig& model = keys.model;
   model.qkv_bias = keys.section.boolean("attention_bias", false);
-  model.qk_norm = keys.section.boolean("use_qk_norm", false);
+  if (keys.section.boolean("use_qk_norm", false)) model.qk_norm = QkNorm::of_heads;
   read_rotary_share(keys, 0.5);
   read_experts({"n_routed_experts", "num_experts_per_tok", "moe_intermediate_size"}, keys);
   read_shared_experts(keys);

@@ -21,7 +21,7 @@ void read_shape(const ModelKeys& keys) {
   read_llama_shape(
       keys,
       {.has_key_value_default = false, .head_dim = 256, .tied = true});  // the defaults of all three configs
-  model.embedding_scale = true;
+  model.embedding_multiplier = std::sqrt(static_cast<double>(model.hidden_size));
   model.qkv_bias = model.projection_bias = keys.section.boolean("attention_bias", false);
   refuse_if_true(keys, "use_bidirectional_attention");
   read_dropout(keys, {"attention_dropout", ""}, 0);
@@ -51,6 +51,23 @@ void read_sandwich(const ModelKeys& keys) {
   if (!section.has("sliding_window")) section.integer("sliding_window", limits::sequence);
 }
 
+// The base of the angles of layers with a window: a key of its own, or Hugging Face's newer map, by kind of
+// layer. Gemma3TextConfig's default is 10000.
+void read_window_rope_base(const ModelKeys& keys) {
+  SectionReader& section = keys.section;
+  section.ignore({"rope_local_base_freq"});
+  double base = 10000;
+  if (section.has("rope_local_base_freq")) {
+    base = section.real("rope_local_base_freq", limits::rope_base);
+  } else if (const ConfigNode* parameters = section.section("rope_parameters")) {
+    SectionReader kinds(keys.reading, parameters, section.path_of("rope_parameters"));
+    const ConfigNode* node = kinds.section("sliding_attention");
+    SectionReader kind(keys.reading, node, kinds.path_of("sliding_attention"));
+    if (kind.has("rope_theta")) base = kind.real("rope_theta", limits::rope_base);
+  }
+  if (base != keys.model.rope_base) keys.model.window_rope_base = base;
+}
+
 }  // namespace
 
 void read_gemma(const ModelKeys& keys) { read_shape(keys); }
@@ -61,11 +78,12 @@ void read_gemma2(const ModelKeys& keys) {
   read_attention_windows(keys, WindowPattern::even_layers);
 }
 
-// The base of the angles of layers with a window, and how angles are scaled, change no cost.
+// How the angles of layers without a window are scaled is in no plan and changes no cost.
 void read_gemma3_text(const ModelKeys& keys) {
   read_sandwich(keys);
-  keys.model.qk_norm = true;
-  keys.section.ignore({"rope_local_base_freq", "cache_implementation", "_sliding_window_pattern"});
+  keys.model.qk_norm = QkNorm::of_heads;
+  read_window_rope_base(keys);
+  keys.section.ignore({"cache_implementation", "_sliding_window_pattern"});
   const std::int64_t period = keys.section.integer("sliding_window_pattern", limits::layers, 6);
   read_attention_windows(keys, WindowPattern::all_but_last_of, period);
 }

@@ -66,7 +66,7 @@ void read_gpt_attention(const ModelKeys& keys) {
   model.attention_output_gate = is_on(keys, "attention_output_gate");
   if (!is_latent) {
     derive_head_size(keys, "hidden_size", "kv_channels");
-    model.qk_norm = has_norms;
+    if (has_norms) model.qk_norm = QkNorm::of_heads;
     if (has_norms && model.normalization != Normalization::rms_norm)
       keys.reading.problem(section.path_of("qk_layernorm"), "norms of queries and keys are RMS norms here",
                            "normalization: RMSNorm.");

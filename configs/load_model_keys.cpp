@@ -1,6 +1,7 @@
 #include "configs/load_model_keys.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -110,6 +111,41 @@ void read_rotary_share(const ModelKeys& keys, double fallback) {
     fallback = written_or(inner, key, limits::share, fallback);
   }
   keys.model.rotary_share = keys.section.real(key, limits::share, fallback);
+}
+
+void read_qkv_clip(const ModelKeys& keys) {
+  keys.section.ignore({"clip_qkv"});
+  if (keys.section.has("clip_qkv")) keys.model.qkv_clip = keys.section.real("clip_qkv", limits::clip);
+}
+
+void read_layers_without_rope(const ModelKeys& keys, std::int64_t interval_default) {
+  ModelConfig& model = keys.model;
+  const std::int64_t interval =
+      keys.section.integer("no_rope_layer_interval", limits::layers, interval_default);
+  const ConfigNode* node = keys.section.section("no_rope_layers");
+  if (node == nullptr || (node->kind == ConfigNode::Kind::sequence && node->children.empty())) {
+    for (std::int64_t layer = 0; layer < model.num_layers && interval > 0; ++layer)
+      model.layers_without_rope.push_back((layer + 1) % interval == 0);
+    return;
+  }
+  std::vector<std::string> words;
+  for (const ConfigNode& layer : node->children) {
+    if (layer.text != "0" && layer.text != "1") {
+      keys.reading.problems.push_back(
+          {layer.position, fmt::format("{} in no_rope_layers is neither 0 nor 1", describe(layer)),
+           "1: with rotary positions, 0: without."});
+      return;
+    }
+    words.push_back(layer.text);
+    model.layers_without_rope.push_back(layer.text == "0");
+  }
+  if (static_cast<std::int64_t>(words.size()) != model.num_layers)
+    return keys.reading.problem(
+        keys.section.path_of("no_rope_layers"),
+        fmt::format("no_rope_layers has {} entries for {} layers", words.size(), model.num_layers),
+        "a list with one 0 or 1 for each layer.");
+  keys.reading.record(keys.section.path_of("no_rope_layers"), fmt::format("[{}]", fmt::join(words, ", ")),
+                      origin_of(node->position));
 }
 
 Spelled read_spelled(const ModelKeys& keys, const std::vector<std::string>& spellings, IntegerRange range) {

@@ -34,6 +34,12 @@ void read_rotary_share(const ModelKeys& keys, double fallback);
 // The base of the rotary angles under `key`, or within Hugging Face's newer map `rope_parameters`.
 void read_rope_base(const ModelKeys& keys, const std::string& key, double fallback);
 
+// Hugging Face's and MPT's clip_qkv; not written or null: nothing is clipped.
+void read_qkv_clip(const ModelKeys& keys);
+// One number for each layer, 0 for one without rotary positions; where it is not written, every
+// no_rope_layer_interval layers the last has none.
+void read_layers_without_rope(const ModelKeys& keys, std::int64_t interval_default);
+
 // A required number that is written under one of several keys; two that are written must agree.
 struct Spelled {
   std::string key;  // the first that is written, or else of all
@@ -66,6 +72,10 @@ void derive_head_size(const ModelKeys& keys, const std::string& width_key, const
 enum class WindowPattern : std::uint8_t { all_layers, even_layers, from_max_window_layers, all_but_last_of };
 // Reads sliding_window and layer_types (and for Qwen use_sliding_window and max_window_layers).
 void read_attention_windows(const ModelKeys& keys, WindowPattern pattern, std::int64_t period = 0);
+
+// Llama 4's attention_chunk_size and layer_types; not written, layers with rotary positions have chunks.
+// After read_layers_without_rope.
+void read_attention_chunks(const ModelKeys& keys);
 
 // The keys that families of Llama's kind share: shape, head_dim, vocabulary, tying; RMS norm and rotary
 // positions.

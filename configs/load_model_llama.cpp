@@ -1,7 +1,4 @@
 // Llama and the families that differ from it in a key or two.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "configs/limits.h"
 #include "configs/load_model_families.h"
 
@@ -15,38 +12,6 @@ void read_swiglu(const ModelKeys& keys) {
 
 void read_attention_biases(const ModelKeys& keys) {
   keys.model.qkv_bias = keys.model.projection_bias = keys.section.boolean("attention_bias", false);
-}
-
-// One number for each layer, 0 for one without rotary positions; where it is not written, every so many
-// layers the last has none.
-void read_layers_without_rope(const ModelKeys& keys, std::int64_t interval_default) {
-  ModelConfig& model = keys.model;
-  const std::int64_t interval =
-      keys.section.integer("no_rope_layer_interval", limits::layers, interval_default);
-  const ConfigNode* node = keys.section.section("no_rope_layers");
-  if (node == nullptr) {
-    for (std::int64_t layer = 0; layer < model.num_layers && interval > 0; ++layer)
-      model.layers_without_rope.push_back((layer + 1) % interval == 0);
-    return;
-  }
-  std::vector<std::string> words;
-  for (const ConfigNode& layer : node->children) {
-    if (layer.text != "0" && layer.text != "1") {
-      keys.reading.problems.push_back(
-          {layer.position, fmt::format("{} in no_rope_layers is neither 0 nor 1", describe(layer)),
-           "1: with rotary positions, 0: without."});
-      return;
-    }
-    words.push_back(layer.text);
-    model.layers_without_rope.push_back(layer.text == "0");
-  }
-  if (static_cast<std::int64_t>(words.size()) != model.num_layers)
-    return keys.reading.problem(
-        keys.section.path_of("no_rope_layers"),
-        fmt::format("no_rope_layers has {} entries for {} layers", words.size(), model.num_layers),
-        "a list with one 0 or 1 for each layer.");
-  keys.reading.record(keys.section.path_of("no_rope_layers"), fmt::format("[{}]", fmt::join(words, ", ")),
-                      origin_of(node->position));
 }
 
 void read_llama_with(const ModelKeys& keys, const LlamaDefaults& defaults) {
@@ -85,7 +50,7 @@ void read_qwen2(const ModelKeys& keys) {
 void read_qwen3(const ModelKeys& keys) {
   read_llama_shape(keys, {.has_key_value_default = false, .head_dim = 128});  // Qwen3Config's default
   read_attention_biases(keys);
-  keys.model.qk_norm = true;
+  keys.model.qk_norm = QkNorm::of_heads;
   read_dropout(keys, {"attention_dropout", ""}, 0);
   read_swiglu(keys);
   read_attention_windows(keys, WindowPattern::from_max_window_layers);
@@ -114,6 +79,16 @@ void read_phi3(const ModelKeys& keys) {
   read_attention_windows(keys, WindowPattern::all_layers);
 }
 
+// InternLM 2 (arXiv 2403.17297), section 2.2.1: Llama with grouped queries, whose packed wqkv is what every
+// decoder here has. `bias` is that of attention.
+void read_internlm2(const ModelKeys& keys) {
+  read_llama_shape(keys, {.has_key_value_default = false, .rope_base = 10000});
+  keys.model.qkv_bias = keys.model.projection_bias = keys.section.boolean("bias", false);
+  keys.section.ignore({"attn_implementation"});
+  read_dropout(keys, {"attention_dropout", ""}, 0);
+  read_swiglu(keys);
+}
+
 // Seed-OSS (ByteDance-Seed/Seed-OSS-36B-Base, config.json): biases of queries, keys and values alone.
 void read_seed_oss(const ModelKeys& keys) {
   read_llama_shape(keys, {.has_key_value_default = false, .head_dim = 128});  // SeedOssConfig's default
@@ -138,8 +113,8 @@ void read_smollm3(const ModelKeys& keys) {
   read_layers_without_rope(keys, 4);
 }
 
-// Granite (arXiv 2407.13739's successors; GraniteConfig): what embeddings, residuals and logits are
-// multiplied by changes no cost; the factor of the scores is given.
+// Granite (arXiv 2407.13739's successors; GraniteConfig): factors of the embedding, the scores, what is added
+// to the residual and the logits.
 void read_granite(const ModelKeys& keys) {
   read_llama_with(keys, {});
   read_granite_multipliers(keys);

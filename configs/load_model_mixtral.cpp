@@ -37,12 +37,15 @@ void read_phimoe(const ModelKeys& keys) {
 }
 
 void read_granite_multipliers(const ModelKeys& keys) {
-  keys.model.attention_scale = keys.section.real("attention_multiplier", limits::score_factor, 1.0);
-  for (const char* key : {"embedding_multiplier", "logits_scaling", "residual_multiplier"}) {
-    if (keys.section.has(key) && keys.section.real(key, limits::score_factor) != 1)
-      keys.model.has_multipliers = true;
+  const auto factor = [&](const char* key) {
     keys.section.ignore({key});
-  }
+    return keys.section.has(key) ? keys.section.real(key, limits::score_factor) : 1;
+  };
+  keys.model.attention_scale = keys.section.real("attention_multiplier", limits::score_factor, 1.0);
+  keys.model.embedding_multiplier = factor("embedding_multiplier");
+  keys.model.residual_multiplier = factor("residual_multiplier");
+  const double divisor = factor("logits_scaling");
+  keys.model.logit_multiplier = divisor > 0 ? 1 / divisor : 1;
 }
 
 // GraniteMoeForCausalLM, and GraniteMoeSharedForCausalLM with an MLP of every token beside the experts.
@@ -80,8 +83,7 @@ void read_minimax_m2(const ModelKeys& keys) {
   const bool has_norms = section.boolean("use_qk_norm", true);
   const bool of_heads =
       section.word("qk_norm_type", {{"per_layer", "per_head"}, {}}, "per_layer") == "per_head";
-  model.qk_norm = has_norms && of_heads;
-  model.qk_norm_of_all_heads = has_norms && !of_heads;
+  if (has_norms) model.qk_norm = of_heads ? QkNorm::of_heads : QkNorm::of_all_heads;
   if (section.has("rotary_dim") && model.head_dim > 0)
     model.rotary_share = static_cast<double>(section.integer("rotary_dim", {2, model.head_dim})) /
                          static_cast<double>(model.head_dim);

@@ -26,7 +26,7 @@ void read_attention(const ModelKeys& outer) {
   const bool alibi = section.boolean("alibi", true);
   keys.model.position_embedding = alibi ? PositionEmbedding::alibi : PositionEmbedding::none;
   read_attention_dropout(keys, "attn_pdrop", 0);
-  refuse_if_written(keys, "clip_qkv", "clipping queries, keys and values");
+  read_qkv_clip(keys);
   for (const char* key : {"attn_uses_sequence_id", "prefix_lm", "qk_gn", "qk_ln", "rope"})
     refuse_if_true(keys, key);
   if (section.has("alibi_bias_max"))

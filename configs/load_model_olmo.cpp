@@ -1,6 +1,6 @@
-// OLMo 2 (arXiv 2501.00656), section 2.2: norms of what attention and MLP put out, and none before them;
-// norms of queries and keys over all heads. OLMo 3: three layers with a sliding window for one without. OLMoE
-// (arXiv 2409.02060), section 2: norms before attention and experts, and of queries and keys.
+// OLMo, and OLMo 2 (arXiv 2501.00656), section 2.2: norms of what attention and MLP put out, and none before
+// them; norms of queries and keys over all heads. OLMo 3: three layers with a sliding window for one without.
+// OLMoE (arXiv 2409.02060), section 2: norms before attention and experts, and of queries and keys.
 #include "configs/limits.h"
 #include "configs/load_model_experts.h"
 #include "configs/load_model_families.h"
@@ -11,13 +11,26 @@ namespace {
 void read_olmo_attention(const ModelKeys& keys) {
   read_llama_shape(keys, {.norm_epsilon = 1e-5});
   keys.model.qkv_bias = keys.model.projection_bias = keys.section.boolean("attention_bias", false);
-  keys.model.qk_norm_of_all_heads = true;
+  keys.model.qk_norm = QkNorm::of_all_heads;
   refuse_if_written(keys, "clip_qkv", "clipping of queries, keys and values");
   read_dropout(keys, {"attention_dropout", ""}, 0);
   keys.model.activation = read_activation(keys, "hidden_act", {{"silu", Activation::swiglu}});
 }
 
 }  // namespace
+
+// OLMo (arXiv 2402.00838), section 2.1: layer norms without weights and biases.
+void read_olmo(const ModelKeys& keys) {
+  ModelConfig& model = keys.model;
+  read_llama_shape(keys, {.norm_epsilon = 1e-5});
+  model.normalization = Normalization::layer_norm;
+  model.norm_weight = model.norm_bias = false;
+  model.norm_epsilon = 1e-5;  // whatever rms_norm_eps says
+  model.qkv_bias = model.projection_bias = keys.section.boolean("attention_bias", false);
+  read_qkv_clip(keys);
+  read_dropout(keys, {"attention_dropout", ""}, 0);
+  model.activation = read_activation(keys, "hidden_act", {{"silu", Activation::swiglu}});
+}
 
 void read_olmo2(const ModelKeys& keys) {
   read_olmo_attention(keys);

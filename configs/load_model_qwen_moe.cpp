@@ -46,7 +46,7 @@ void read_qwen2_moe(const ModelKeys& keys) {
 void read_qwen3_moe(const ModelKeys& keys) {
   read_llama_shape(keys, {.has_key_value_default = false});
   keys.model.qkv_bias = keys.model.projection_bias = keys.section.boolean("attention_bias", false);
-  keys.model.qk_norm = true;
+  keys.model.qk_norm = QkNorm::of_heads;
   read_qwen_experts(keys, false);
   read_attention_windows(keys, WindowPattern::from_max_window_layers);
 }

@@ -19,21 +19,22 @@ bool is_switched_off(const ModelKeys& keys) {
   return true;
 }
 
-// By layer_types: whether each layer has a window. Empty: not written, or refused.
-std::vector<bool> read_layer_types(const ModelKeys& keys) {
+// By layer_types: whether each layer has a window, for which `windowed_word` stands. Empty: not written, or
+// refused.
+std::vector<bool> read_layer_types(const ModelKeys& keys, const std::string& windowed_word) {
   const ConfigNode* node = keys.section.section("layer_types");
   if (node == nullptr) return {};
   std::vector<bool> windowed;
   std::vector<std::string> words;
   for (const ConfigNode& layer : node->children) {
-    if (layer.text != "full_attention" && layer.text != "sliding_attention") {
+    if (layer.text != "full_attention" && layer.text != windowed_word) {
       keys.reading.problems.push_back({layer.position,
                                        fmt::format("layer type {} is not supported yet", describe(layer)),
-                                       "full_attention and sliding_attention are."});
+                                       fmt::format("full_attention and {} are.", windowed_word)});
       return {};
     }
     words.push_back(layer.text);
-    windowed.push_back(layer.text == "sliding_attention");
+    windowed.push_back(layer.text == windowed_word);
   }
   if (static_cast<std::int64_t>(windowed.size()) != keys.model.num_layers) {
     keys.reading.problems.push_back(
@@ -69,7 +70,7 @@ void read_attention_windows(const ModelKeys& keys, WindowPattern pattern, std::i
   if (!off && keys.section.has("sliding_window"))
     window = keys.section.integer("sliding_window", limits::sequence);
   keys.section.ignore({"sliding_window"});
-  std::vector<bool> windowed = read_layer_types(keys);
+  std::vector<bool> windowed = read_layer_types(keys, "sliding_attention");
   if (window == 0 && std::ranges::find(windowed, true) != windowed.end())
     return keys.reading.problem(
         keys.section.path_of("layer_types"), "layer type 'sliding_attention' needs a sliding_window",
@@ -78,6 +79,22 @@ void read_attention_windows(const ModelKeys& keys, WindowPattern pattern, std::i
   if (windowed.empty()) windowed = layers_of(keys, pattern, period);
   if (std::ranges::find(windowed, true) == windowed.end()) return;
   for (const bool is_windowed : windowed) keys.model.attention_windows.push_back(is_windowed ? window : 0);
+}
+
+void read_attention_chunks(const ModelKeys& keys) {
+  ModelConfig& model = keys.model;
+  const std::int64_t chunk = keys.section.integer("attention_chunk_size", limits::sequence, 8192);
+  std::vector<bool> chunked = read_layer_types(keys, "chunked_attention");
+  if (chunked.empty()) {
+    chunked.assign(static_cast<std::size_t>(model.num_layers), true);
+    if (model.layers_without_rope.size() == chunked.size()) {
+      chunked = model.layers_without_rope;
+      chunked.flip();
+    }
+  }
+  if (chunk == 0 || std::ranges::find(chunked, true) == chunked.end()) return;
+  model.chunked_windows = true;
+  for (const bool is_chunked : chunked) model.attention_windows.push_back(is_chunked ? chunk : 0);
 }
 
 }  // namespace simrun

@@ -23,11 +23,25 @@ enum class Activation : std::uint8_t { gelu, relu, squared_relu, swiglu, geglu }
 constexpr bool is_gated(Activation activation) {
   return activation == Activation::swiglu || activation == Activation::geglu;
 }
+// Norms of queries and keys.
+//   of_heads      RMS norms of each head, one weight for all queries' and one for all keys' (Qwen3)
+//   of_all_heads  of all query heads of a token together, and of all key heads (OLMo 2)
+//   by_head       layer norms of each head with a weight of its own and no bias (Command R+)
+//   unweighted    RMS norms of each head without a weight, in layers with rotary positions (Llama 4)
+enum class QkNorm : std::uint8_t { none, of_heads, of_all_heads, by_head, unweighted };
 enum class PositionEmbedding : std::uint8_t { none, learned_absolute, rope, alibi };
 
 // What a decoder's layer holds: attention and then an MLP or experts, a Gated DeltaNet in attention's place,
 // or one thing alone, of a hybrid model.
 enum class LayerContent : std::uint8_t { attention_and_mlp, attention, mlp, mamba, delta_net_and_mlp };
+
+// Queries are multiplied by 1 + factor x log(1 + floor((position + 1) / step)), so that attention over many
+// keys stays sharp (Nakanishi 2025, arXiv 2501.19399, in Llama 4's form). factor 0: they are not.
+struct QueryTemperature {
+  double factor = 0;
+  std::int64_t step = 8192;
+  bool operator==(const QueryTemperature&) const = default;
+};
 
 // What one layer is of those that a model has.
 struct LayerKind {
@@ -56,25 +70,32 @@ struct ModelConfig {
   NormPlacement norm_placement = NormPlacement::pre;
   Activation activation = Activation::gelu;
   PositionEmbedding position_embedding = PositionEmbedding::learned_absolute;
-  double rope_base = 10000;    // of the wave lengths (Su et al. 2021, arXiv 2104.09864, section 3.4.3)
-  double alibi_bias_max = 8;   // slopes go down to 2^-this (Press et al. 2021, arXiv 2108.12409, section 3)
-  double attention_scale = 0;  // factor of the scores; 0: 1 / sqrt(elements of a query)
+  double rope_base = 10000;     // of the wave lengths (Su et al. 2021, arXiv 2104.09864, section 3.4.3)
+  double window_rope_base = 0;  // that of layers with a window (Gemma 3); 0: the same
+  double alibi_bias_max = 8;    // slopes go down to 2^-this (Press et al. 2021, arXiv 2108.12409, section 3)
+  double attention_scale = 0;   // factor of the scores; 0: 1 / sqrt(elements of a query)
   double rotary_share = 1;  // of head_dim that rope turns; the kernel copies the rest, so it costs the same
   std::vector<LayerContent> layer_contents;  // by layer. Empty: attention_and_mlp everywhere
   // By layer: to how many tokens, itself included, a token attends; 0: to all before it. Empty: 0 everywhere.
   std::vector<std::int64_t> attention_windows;
-  double attention_soft_cap = 0;          // cap x tanh(score / cap), inside the attention kernel; 0: none
-  double logit_soft_cap = 0;              // the same of the logits
-  bool parallel_residual = false;         // x + attention(norm(x)) + mlp(norm'(x))
-  bool norm_bias = true;                  // of layer norms
-  bool qk_norm = false;                   // RMS norm of each query and key head
-  bool qk_norm_of_all_heads = false;      // of all query heads of a token together, and of all keys
+  // They begin at multiples of their size: a token attends to those before it of its chunk (Llama 4).
+  bool chunked_windows = false;
+  double attention_soft_cap = 0;   // cap x tanh(score / cap), inside the attention kernel; 0: none
+  double logit_soft_cap = 0;       // the same of the logits
+  double qkv_clip = 0;             // queries, keys and values are kept in [-this, this]; 0: none is
+  bool parallel_residual = false;  // x + attention(norm(x)) + mlp(norm'(x))
+  bool shared_norm = false;        // of a parallel residual: norm' is norm (GPT-J, Command R)
+  bool norm_bias = true;           // of layer norms
+  bool norm_weight = true;         // of all norms; without it they have no bias either (OLMo)
+  QkNorm qk_norm = QkNorm::none;
   std::vector<bool> layers_without_rope;  // by layer. Empty: none
+  QueryTemperature query_temperature;     // of those layers
   bool embedding_norm = false;            // a norm behind the embedding
-  bool embedding_scale = false;           // the embedding is multiplied by sqrt(hidden_size)
+  double embedding_multiplier = 1;        // of the embedding (Gemma: sqrt(hidden_size))
+  double residual_multiplier = 1;         // of what attention, MLP or experts add to the residual (Granite)
+  double logit_multiplier = 1;            // of the logits (Command R)
   bool embedding_dropout = true;          // hidden_dropout is also behind the embedding
-  // Written, and in no plan: rope_scaling; Granite's factors of embedding, residuals and logits.
-  bool scales_rope = false, has_multipliers = false;
+  bool scales_rope = false;               // rope_scaling is written, and in no plan
   bool tie_word_embeddings = false;
   bool qkv_bias = false;
   bool projection_bias = false;  // of the attention's output projection

@@ -34,6 +34,8 @@ struct ExpertConfig {
   // The weights of a token's experts are their scores, divided by their sum or not, times `scaling`.
   bool normalizes_weights = true;
   double scaling = 1;
+  // A token's weight multiplies what its expert reads, not what that puts out (Llama 4). Only with topk 1.
+  bool scales_input = false;
   // Weight of the balance loss, experts / (topk tokens) sum over experts of (choices x mean share of the
   // scores), of each rank and microbatch (Fedus et al. 2021, arXiv 2101.03961, equations 4 to 6); 0: none.
   double balance_loss = 0;

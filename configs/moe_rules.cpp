@@ -55,6 +55,9 @@ void check_dispatcher(Reading& reading, const Job& job) {
   if (is_einsum && job.moe.capacity_factor == 0)
     reading.problem(path, "masks have a place for every row that an expert takes, so experts have a capacity",
                     "write moe.capacity_factor; 1: as many rows as tokens choose experts.");
+  if (is_einsum && job.model.experts.scales_input)
+    reading.problem(path, "masks do not scale what experts read (model_type: llama4_text)",
+                    "token_dispatcher: alltoall does.");
   if (job.moe.group_size > 0 && !is_einsum)
     reading.problem("moe.group_size", "only token_dispatcher: einsum cuts tokens into groups",
                     "leave it out.");

@@ -75,8 +75,9 @@ std::vector<BackwardStep> attention_steps(const Operator& op) {
 }
 
 std::vector<BackwardStep> norm_steps(const Operator& op) {
-  BackwardStep step{
-      Opcode::norm_backward, op.function, false, false, {gradient, input(0), input(1), output(1)}, {}};
+  BackwardStep step{Opcode::norm_backward, op.function, false, false, {gradient, input(0)}, {}};
+  if (op.inputs.size() > 1) step.reads.push_back(input(1));
+  step.reads.push_back(output(1));
   for (std::size_t i = 0; i < op.inputs.size(); ++i)
     step.gradients_of.push_back(static_cast<std::uint8_t>(i));
   return {step};
@@ -196,6 +197,7 @@ std::vector<BackwardStep> map_steps(const Graph& graph, const Operator& op) {
     case Function::gated_gelu: return gate_steps(Function::gated_gelu_backward);
     case Function::gated_sigmoid: return gate_steps(Function::gated_sigmoid_backward);
     case Function::sigmoid_gate: return gate_steps(Function::sigmoid_gate_backward);
+    case Function::scale_rows: return gate_steps(Function::scale_rows_backward);
     case Function::weigh_rows:  // from what the product behind it keeps anyway
       return {{Opcode::map,
                Function::weigh_rows_backward,
@@ -205,7 +207,10 @@ std::vector<BackwardStep> map_steps(const Graph& graph, const Operator& op) {
                {0, 1}}};
     case Function::dispatch_masks:
       return {{Opcode::map, Function::dispatch_masks_backward, false, false, {gradient, input(1)}, {0}}};
-    case Function::scale: return {{Opcode::map, Function::scale, false, false, {gradient}, {0}}};
+    case Function::clip:
+      return {{Opcode::map, Function::clip_backward, false, false, {gradient, input(0)}, {0}}};
+    case Function::scale_queries:
+    case Function::scale: return {{Opcode::map, op.function, false, false, {gradient}, {0}}};
     case Function::mla_rope:
       return {{Opcode::map,
                Function::mla_rope_backward,

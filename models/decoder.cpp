@@ -1,6 +1,5 @@
 #include "models/decoder.h"
 
-#include <cmath>
 #include <optional>
 #include <string>
 #include <utility>
@@ -34,7 +33,8 @@ DecoderDimensions decoder_dimensions(const Job& job, GraphBuilder& graph) {
   dims.group = graph.dimension("group", group);
   dims.qkv = graph.dimension("qkv", group + 2);
   dims.qk = graph.dimension("qk", 2);
-  if (model.qk_norm_of_all_heads) dims.qk_heads = graph.dimension("qk_heads", group + 1);
+  if (model.qk_norm == QkNorm::of_all_heads || model.qk_norm == QkNorm::by_head)
+    dims.qk_heads = graph.dimension("qk_heads", group + 1);
   dims.head_dim = graph.dimension("head_dim", model.head_dim);
   if (model.ffn_hidden_size > 0) dims.ffn = graph.dimension("ffn", model.ffn_hidden_size);
   dims.gate = graph.dimension("gate", 2);
@@ -110,12 +110,8 @@ class DecoderBuilder {
     word_table_ = graph_.parameter("word_embeddings", {vocab_, dims_.hidden});
     TensorId x = graph_.activation("word_embedding", rows());
     graph_.add("word_embedding", Opcode::gather, Function::none, {word_table_, tokens}, {x});
-    if (model_.embedding_scale) {
-      const TensorId scaled = graph_.activation("embedding_scale", rows());
-      graph_.add("embedding_scale", Opcode::map, Function::scale, {x}, {scaled}).constants = {
-          std::sqrt(static_cast<double>(model_.hidden_size))};
-      x = scaled;
-    }
+    if (model_.embedding_multiplier != 1)
+      x = layer_.scaled("embedding_scale", x, model_.embedding_multiplier);
     if (model_.position_embedding == PositionEmbedding::learned_absolute) {
       const DimensionId positions =
           graph_.dimension("positions", model_.max_position_embeddings + model_.reserved_positions);
@@ -179,6 +175,12 @@ class DecoderBuilder {
     std::vector<TensorId> operands{y, table};
     if (model_.output_bias) operands.push_back(output_bias());
     graph_.add(prefix + "logits", Opcode::gemm, Function::none, std::move(operands), {logits});
+    if (model_.logit_multiplier != 1) {
+      const TensorId scaled = graph_.activation(prefix + "logits_scale", scores);
+      graph_.add(prefix + "logits_scale", Opcode::map, Function::scale, {logits}, {scaled}).constants = {
+          model_.logit_multiplier};
+      logits = scaled;
+    }
     if (training_.precision != Dtype::fp32 && training_.precision != Dtype::tf32) {
       const TensorId cast = wide(prefix + "logits_fp32", scores);
       graph_.add(prefix + "logits_fp32", Opcode::map, Function::cast, {logits}, {cast});

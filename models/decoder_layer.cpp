@@ -18,30 +18,34 @@ constexpr const char* no_module = "";
 
 TensorId DecoderLayer::add(TensorId x, const LayerKind& kind) {
   kind_ = kind;
-  const Names of_attention{"input_norm", "attention_output_norm", "attention_add"};
-  const Names of_mlp{"mlp_norm", "mlp_output_norm", "mlp_add"};
+  const Names of_attention{"input_norm", "attention_output_norm", "attention_add", "attention_output_scale"};
+  const Names of_mlp{"mlp_norm", "mlp_output_norm", "mlp_add", "mlp_output_scale"};
   if (model_.parallel_residual) return parallel_branches(x, of_attention, of_mlp);
   if (kind.content == LayerContent::mamba)
-    return sublayer(x, {"mamba_norm", "mamba_output_norm", "mamba_add"}, &DecoderLayer::mamba);
+    return sublayer(x, {"mamba_norm", "mamba_output_norm", "mamba_add", "mamba_output_scale"},
+                    &DecoderLayer::mamba);
   if (kind.content == LayerContent::delta_net_and_mlp)
     x = sublayer(x, of_attention, &DecoderLayer::delta_net);
   else if (kind.content != LayerContent::mlp)
     x = sublayer(x, of_attention, &DecoderLayer::attention);
   if (memory_)
-    x = sublayer(x, {"cross_norm", "cross_output_norm", "cross_add"}, &DecoderLayer::cross_attention);
+    x = sublayer(x, {"cross_norm", "cross_output_norm", "cross_add", "cross_output_scale"},
+                 &DecoderLayer::cross_attention);
   return kind.content == LayerContent::attention ? x : sublayer(x, of_mlp, &DecoderLayer::feed_forward);
 }
 
 TensorId DecoderLayer::parallel_branches(TensorId x, const Names& of_attention, const Names& of_mlp) {
-  std::vector<TensorId> attended = attention(norm(of_attention.norm, x, "layernorm"));
+  const TensorId normed = norm(of_attention.norm, x, "layernorm");
+  const auto before_mlp = [&] { return model_.shared_norm ? normed : norm(of_mlp.norm, x, "layernorm"); };
+  std::vector<TensorId> attended = attention(normed);
   if (training_.hidden_dropout > 0) {  // which takes each branch whole
     attended.push_back(x);
     const TensorId sum = add_rows(of_attention.add, std::move(attended));
-    std::vector<TensorId> summands = feed_forward(norm(of_mlp.norm, x, "layernorm"));
+    std::vector<TensorId> summands = feed_forward(before_mlp());
     summands.push_back(sum);
     return add_rows(of_mlp.add, std::move(summands));
   }
-  const std::vector<TensorId> transformed = feed_forward(norm(of_mlp.norm, x, "layernorm"));
+  const std::vector<TensorId> transformed = feed_forward(before_mlp());
   std::vector<TensorId> summands{
       graph_.activation("branch_sum", {dims_.batch, dims_.sequence, dims_.hidden})};
   Operator& op = graph_.add("branch_sum", Opcode::map, Function::add, {attended.front(), transformed.front()},
@@ -59,6 +63,8 @@ TensorId DecoderLayer::sublayer(TensorId x, const Names& names, Branch branch) {
   const bool has_norm_before = !post && model_.norm_placement != NormPlacement::output;
   std::vector<TensorId> summands = (this->*branch)(has_norm_before ? norm(names.norm, x, "layernorm") : x);
   if (has_norm_behind_branch()) summands = {norm(names.output_norm, summands.front(), no_module)};
+  if (model_.residual_multiplier != 1)
+    summands = {scaled(names.scale, summands.front(), model_.residual_multiplier)};
   summands.push_back(x);
   const TensorId sum = add_rows(names.add, std::move(summands));
   return post ? norm(names.norm, sum, no_module) : sum;
@@ -75,10 +81,18 @@ TensorId DecoderLayer::add_rows(const std::string& name, std::vector<TensorId> i
   return out;
 }
 
+TensorId DecoderLayer::scaled(const std::string& name, TensorId x, double factor) {
+  const TensorId y = graph_.activation(name, {dims_.batch, dims_.sequence, dims_.hidden});
+  graph_.add(name, Opcode::map, Function::scale, {x}, {y}).constants = {factor};
+  return y;
+}
+
 TensorId DecoderLayer::norm(const std::string& name, TensorId x, const char* module) {
   const bool layer_norm = model_.normalization == Normalization::layer_norm;
-  std::vector<TensorId> inputs{x, graph_.parameter(name + "_weight", {dims_.hidden})};
-  if (layer_norm && model_.norm_bias) inputs.push_back(graph_.parameter(name + "_bias", {dims_.hidden}));
+  std::vector<TensorId> inputs{x};
+  if (model_.norm_weight) inputs.push_back(graph_.parameter(name + "_weight", {dims_.hidden}));
+  if (layer_norm && model_.norm_weight && model_.norm_bias)
+    inputs.push_back(graph_.parameter(name + "_bias", {dims_.hidden}));
   const TensorId y = graph_.activation(name, {dims_.batch, dims_.sequence, dims_.hidden});
   const TensorId statistics =
       graph_.tensor(name + "_statistics", {dims_.batch, dims_.sequence, dims_.statistics}, Dtype::fp32,
@@ -91,11 +105,11 @@ TensorId DecoderLayer::norm(const std::string& name, TensorId x, const char* mod
   return y;
 }
 
-// The product into the residual stream. Its bias is added with the residual; a norm in between needs it at
-// once.
+// The product into the residual stream. Its bias is added with the residual; a norm or factor in between
+// needs it at once.
 std::vector<TensorId> DecoderLayer::projection(const std::string& name, std::vector<TensorId> operands,
                                                const char* module, std::optional<TensorId> bias) {
-  const bool bias_in_product = bias && has_norm_behind_branch();
+  const bool bias_in_product = bias && (has_norm_behind_branch() || model_.residual_multiplier != 1);
   if (bias_in_product) operands.push_back(*bias);
   const TensorId z = graph_.activation(name, {dims_.batch, dims_.sequence, dims_.hidden});
   graph_.add(name, Opcode::gemm, Function::none, std::move(operands), {z}).module = module;
@@ -132,18 +146,34 @@ TensorId DecoderLayer::packed_qkv_of_rows(TensorId y) {
   return qkv;
 }
 
+TensorId DecoderLayer::on_packed_heads(const std::string& name, Function function, TensorId qkv,
+                                       std::vector<double> constants) {
+  const TensorId changed =
+      graph_.activation(name, {dims_.batch, dims_.sequence, dims_.kv_heads, dims_.qkv, dims_.head_dim});
+  Operator& op = graph_.add(name, Opcode::map, function, {qkv}, {changed});
+  op.whole_dims = {dims_.head_dim, dims_.qkv};
+  op.constants = std::move(constants);
+  return changed;
+}
+
+// What is done to packed queries, keys and values before the scores.
+TensorId DecoderLayer::prepared_heads(TensorId qkv) {
+  const bool turns = model_.position_embedding == PositionEmbedding::rope && kind_.has_rope;
+  if (model_.qkv_clip > 0) qkv = on_packed_heads("qkv_clip", Function::clip, qkv, {model_.qkv_clip});
+  if (model_.qk_norm != QkNorm::none && (turns || model_.qk_norm != QkNorm::unweighted)) qkv = qk_norm(qkv);
+  const bool is_local = kind_.window > 0 && model_.window_rope_base > 0;
+  if (turns)
+    return on_packed_heads("rope", Function::rope, qkv,
+                           {is_local ? model_.window_rope_base : model_.rope_base, model_.rotary_share});
+  const QueryTemperature& temperature = model_.query_temperature;
+  if (temperature.factor == 0) return qkv;
+  return on_packed_heads("query_scale", Function::scale_queries, qkv,
+                         {temperature.factor, static_cast<double>(temperature.step)});
+}
+
 std::vector<TensorId> DecoderLayer::attention(TensorId y) {
   if (dims_.latent) return latent_attention(y);
-  TensorId qkv = dims_.qkv_rows ? packed_qkv_of_rows(y) : packed_qkv(y);
-  if (model_.qk_norm || model_.qk_norm_of_all_heads) qkv = qk_norm(qkv);
-  if (model_.position_embedding == PositionEmbedding::rope && kind_.has_rope) {
-    const TensorId rotated =
-        graph_.activation("rope", {dims_.batch, dims_.sequence, dims_.kv_heads, dims_.qkv, dims_.head_dim});
-    Operator& op = graph_.add("rope", Opcode::map, Function::rope, {qkv}, {rotated});
-    op.whole_dims = {dims_.head_dim, dims_.qkv};
-    op.constants = {model_.rope_base, model_.rotary_share};
-    qkv = rotated;
-  }
+  const TensorId qkv = prepared_heads(dims_.qkv_rows ? packed_qkv_of_rows(y) : packed_qkv(y));
   std::vector<TensorId> inputs_of_core{qkv};
   if (model_.attention_sinks)
     inputs_of_core.push_back(graph_.parameter("attention_sinks", {dims_.kv_heads, dims_.group}));
@@ -175,20 +205,25 @@ TensorId DecoderLayer::output_gate(TensorId y, TensorId context) {
 }
 
 TensorId DecoderLayer::qk_norm(TensorId qkv) {
-  const bool of_all = model_.qk_norm_of_all_heads;
-  const TensorId weight =
-      graph_.parameter("qk_norm_weight", of_all ? std::vector{dims_.kv_heads, *dims_.qk_heads, dims_.head_dim}
-                                                : std::vector{dims_.qk, dims_.head_dim});
+  const bool of_all = model_.qk_norm == QkNorm::of_all_heads, by_head = model_.qk_norm == QkNorm::by_head;
+  std::vector<TensorId> inputs{qkv};
+  if (of_all || by_head)
+    inputs.push_back(graph_.parameter("qk_norm_weight", {dims_.kv_heads, *dims_.qk_heads, dims_.head_dim}));
+  else if (model_.qk_norm == QkNorm::of_heads)
+    inputs.push_back(graph_.parameter("qk_norm_weight", {dims_.qk, dims_.head_dim}));
   const TensorId normed =
       graph_.activation("qk_norm", {dims_.batch, dims_.sequence, dims_.kv_heads, dims_.qkv, dims_.head_dim});
   const TensorId statistics =
       graph_.tensor("qk_norm_statistics",
                     of_all ? std::vector{dims_.batch, dims_.sequence, dims_.qk}
-                           : std::vector{dims_.batch, dims_.sequence, dims_.kv_heads, dims_.qkv, dims_.one},
+                           : std::vector{dims_.batch, dims_.sequence, dims_.kv_heads, dims_.qkv,
+                                         by_head ? dims_.statistics : dims_.one},
                     Dtype::fp32, TensorKind::activation);
-  Operator& op = graph_.add("qk_norm", Opcode::norm, Function::qk_norm, {qkv, weight}, {normed, statistics});
+  Operator& op = graph_.add("qk_norm", Opcode::norm, by_head ? Function::qk_layer_norm : Function::qk_norm,
+                            std::move(inputs), {normed, statistics});
   op.whole_dims = {dims_.head_dim, dims_.qkv};
-  if (of_all) op.whole_dims.insert(op.whole_dims.end(), {dims_.kv_heads, *dims_.qk_heads});
+  if (of_all || by_head) op.whole_dims.push_back(*dims_.qk_heads);
+  if (of_all) op.whole_dims.push_back(dims_.kv_heads);
   op.constants = {model_.norm_epsilon};
   return normed;
 }
@@ -237,7 +272,7 @@ TensorId DecoderLayer::core_attention(std::vector<TensorId> inputs, std::vector<
   Operator& op = graph_.add("core_attention", Opcode::attention, flash ? Function::flash : Function::unfused,
                             std::move(inputs), std::move(outputs));
   op.module = "core_attn";
-  op.causal = {model_.causal_attention, kind_.window};
+  op.causal = {model_.causal_attention, kind_.window, kind_.window > 0 && model_.chunked_windows};
   op.soft_cap = model_.attention_soft_cap;
   op.alibi = model_.position_embedding == PositionEmbedding::alibi;
   op.constants = {score_factor(), model_.attention_soft_cap};

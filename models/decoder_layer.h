@@ -17,8 +17,9 @@ class DecoderLayer {
       : model_(job.model), training_(job.training), dims_(dims), graph_(graph) {}
 
   //   pre       x + attention(norm(x)), then x + mlp(norm(x))
-  //   parallel  x + attention(norm(x)) + mlp(norm'(x)); without dropout the branches are added first and
-  //             summed over tensor-parallel ranks then (GPT-NeoX-20B, Black et al. 2022, section 2.2)
+  //   parallel  x + attention(norm(x)) + mlp(norm'(x)), of which one norm may be both; without dropout the
+  //             branches are added first and summed over tensor-parallel ranks then (GPT-NeoX-20B, Black et
+  //             al. 2022, section 2.2)
   //   post      norm(x + attention(x)), then norm(x + mlp(x))
   //   sandwich  x + norm(attention(norm(x))), then x + norm(mlp(norm(x)))
   // Cross attention is a sublayer of the same form (not with `parallel`).
@@ -42,13 +43,14 @@ class DecoderLayer {
 
   // A norm over the hidden dimension with its parameters; `module` as in Operator.
   TensorId norm(const std::string& name, TensorId x, const char* module);
+  TensorId scaled(const std::string& name, TensorId x, double factor);
   // dropout(in0 [+ biases]) [+ residual] in one kernel.
   TensorId add_rows(const std::string& name, std::vector<TensorId> inputs);
 
  private:
   using Branch = std::vector<TensorId> (DecoderLayer::*)(TensorId);
   struct Names {
-    const char *norm, *output_norm, *add;
+    const char *norm, *output_norm, *add, *scale;
   };
   TensorId sublayer(TensorId x, const Names& names, Branch branch);
   TensorId parallel_branches(TensorId x, const Names& of_attention, const Names& of_mlp);
@@ -69,6 +71,9 @@ class DecoderLayer {
   double score_factor() const;
   TensorId core_attention(std::vector<TensorId> inputs, std::vector<DimensionId> dims);
   TensorId output_gate(TensorId y, TensorId context);
+  TensorId prepared_heads(TensorId qkv);
+  TensorId on_packed_heads(const std::string& name, Function function, TensorId qkv,
+                           std::vector<double> constants);
   TensorId qk_norm(TensorId qkv);
   bool has_norm_behind_branch() const {
     return model_.norm_placement == NormPlacement::sandwich || model_.norm_placement == NormPlacement::output;

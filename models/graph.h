@@ -67,7 +67,8 @@ struct Regroup {
 //                  needs (flash: log-sum-exp; unfused: probabilities, dropout mask, dropped probabilities)
 //   norm           in0 = x, in1 = weight, in2 = bias of a layer norm; out0 = y, out1 = row statistics.
 //                  qk_norm: x = packed q, k, v, of which v is copied; weight [2, head_dim], or, of all
-//                  queries together and all keys, [kv_heads, qk_heads, head_dim]
+//                  queries together and all keys, [kv_heads, qk_heads, head_dim], or none.
+//                  qk_layer_norm: likewise, of each head, weight [kv_heads, qk_heads, head_dim]
 //   map            elementwise, by `function`; inputs that lack dimensions are broadcast;
 //                  out1 = dropout mask if dropout > 0. `add` to packed q, k, v: an input with `group` or
 //                  `one` in place of `qkv` is added to the part whose name it begins with
@@ -141,9 +142,10 @@ struct Operator {
   std::optional<Regroup> regroup;       // dispatch: its output; combine: its first input
   // Numbers of the function that change no cost (backend/operations.h): of a norm its epsilon, of rope its
   // base and turned share, of a scale the factor, of a soft cap the cap, of attention the factor of its
-  // scores, their cap and what their biases are made of, of an input of indices how far ahead they are read
-  // and how many kinds there are, of learned positions the first row's, of a loss its weight, of a route how
-  // scores become weights, of a dispatch to experts with a capacity the parts of a sequence.
+  // scores, their cap and what their biases are made of, of a clip its bound, of scaled queries factor and
+  // step, of an input of indices how far ahead they are read and how many kinds there are, of learned
+  // positions the first row's, of a loss its weight, of a route how scores become weights, of a dispatch to
+  // experts with a capacity the parts of a sequence.
   std::vector<double> constants;
 };
 

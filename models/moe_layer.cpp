@@ -127,7 +127,7 @@ TensorId MoeLayer::from_latent(TensorId sum) {
 
 TensorId MoeLayer::routed(TensorId y, Routing& routing) {
   const std::vector<DimensionId> rows{moe_.experts, moe_.capacity};
-  const TensorId dispatched = dispatch(y, routing);
+  const TensorId dispatched = dispatch(experts_.scales_input ? scaled_input(y, routing) : y, routing);
 
   TensorId activated = add_up_projection({.name = "expert_fc1",
                                           .activation = "expert_activation",
@@ -150,6 +150,13 @@ TensorId MoeLayer::routed(TensorId y, Routing& routing) {
   graph_.add("expert_fc2", Opcode::gemm, Function::none, std::move(operands), {expert_out}).module = module;
 
   return combine(expert_out, routing);
+}
+
+TensorId MoeLayer::scaled_input(TensorId y, const Routing& routing) {
+  const TensorId scaled = graph_.activation("expert_input_scale", {dims_.batch, dims_.sequence, row_});
+  graph_.add("expert_input_scale", Opcode::map, Function::scale_rows, {y, routing.probabilities}, {scaled})
+      .module = module;
+  return scaled;
 }
 
 TensorId MoeLayer::weighted(TensorId activated, const Routing& routing) {
@@ -203,7 +210,7 @@ TensorId MoeLayer::dispatch(TensorId y, Routing& routing) {
     };
     rows = add(hop.dispatch, rows, graph_.activation(hop.dispatch, {moe_.experts, hop.rows, row_}));
     const bool last = hop.rows == moe_.capacity;
-    if (hops.size() > 1 && (!last || !experts_.bias)) {
+    if (hops.size() > 1 && !experts_.scales_input && (!last || !experts_.bias)) {
       const std::string name = std::string(hop.dispatch) + "_probabilities";
       const std::vector<DimensionId> dims{moe_.experts, hop.rows, last ? dims_.one : moe_.topk};
       const TensorId out = graph_.tensor(name, dims, Dtype::fp32, TensorKind::activation);
@@ -225,14 +232,17 @@ TensorId MoeLayer::combine(TensorId expert_out, const Routing& routing) {
     const TensorId out = last ? graph_.activation(hops[h].combine, {dims_.batch, dims_.sequence, row_})
                               : graph_.activation(hops[h].combine, {moe_.experts, hops[h - 1].rows, row_});
     std::vector<TensorId> inputs{rows};
-    if (first && !last && !routing.expert_probabilities) inputs.push_back(*routing.row_probabilities);
-    if (first && last) inputs.push_back(routing.combine_mask.value_or(routing.probabilities));
+    const bool weighs = first && !experts_.scales_input;
+    if (weighs && !last && !routing.expert_probabilities) inputs.push_back(*routing.row_probabilities);
+    if (weighs && last) inputs.push_back(routing.combine_mask.value_or(routing.probabilities));
     if (last) inputs.push_back(routing.indices);
     Operator& op = graph_.add(hops[h].combine, Opcode::gather, Function::combine, std::move(inputs), {out});
     describe(op, {last ? std::vector<DimensionId>{dims_.batch, dims_.sequence}
                        : std::vector<DimensionId>{hops[h - 1].rows},
                   hops[h].rows});
     op.sums_later = !last || moe_.gathers_tokens;
+    if (first && last && experts_.scales_input && moe_.has_capacity)
+      op.constants = moe_.scope;  // as dispatched
     rows = out;
   }
   return rows;

@@ -34,6 +34,8 @@ MoeDimensions moe_dimensions(const Job& job, GraphBuilder& graph);
 //   dispatch_masks    combine_mask and dispatch_mask [batch, sequence, mask_places]
 // With a latent_size what is sent, and what experts work on, is latent_fc1 of a token; latent_fc2 turns their
 // sum back into a hidden vector. Router and shared experts read the token itself.
+// With scales_input (Llama 4) a token is multiplied by its weight before it is sent, by expert_input_scale,
+// and what its expert puts out is combined as it is.
 //   shared_*   the shared experts, an MLP of every token, and moe_add, their sum with the routed ones
 class MoeLayer {
  public:
@@ -60,6 +62,7 @@ class MoeLayer {
   TensorId to_latent(TensorId y);
   TensorId from_latent(TensorId sum);
   TensorId routed(TensorId y, Routing& routing);
+  TensorId scaled_input(TensorId y, const Routing& routing);
   TensorId weighted(TensorId activated, const Routing& routing);
   // One exchange to the experts and back: the operators before and behind it, and what it exchanges.
   struct Hop {

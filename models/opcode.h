@@ -115,7 +115,13 @@ enum class Function : std::uint8_t {
   gated_sigmoid,  // out = sigmoid(in0) x in1
   gated_sigmoid_backward,
   gated_delta_rule,  // as a SCAN: of a Gated DeltaNet layer
+  scale_rows,  // the same; its backward reads in0
+  scale_rows_backward,
+  qk_layer_norm,  // layer norm over head_dim of each query and key in packed q, k, v, by weights of its own
+  clip,           // out = in0, within a bound on both sides of 0
+  clip_backward,
+  scale_queries,  // those in packed q, k, v, by their position; linear, so its own backward
 };
-constexpr int function_count = static_cast<int>(Function::gated_delta_rule) + 1;
+constexpr int function_count = static_cast<int>(Function::scale_queries) + 1;
 
 }  // namespace simrun

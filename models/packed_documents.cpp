@@ -75,6 +75,18 @@ double scores(std::int64_t length, const CausalMask& mask) {
   return computed_share(mask, length) * static_cast<double>(length) * static_cast<double>(length);
 }
 
+// Of one document, which chunks of the sequence cut.
+double scores_within_chunks(std::int64_t begin, std::int64_t length, std::int64_t chunk) {
+  double sum = 0;
+  for (std::int64_t left = length, at = begin; left > 0;) {
+    const std::int64_t piece = std::min(left, chunk - at % chunk);
+    sum += scores(piece, {.on = true});
+    left -= piece;
+    at += piece;
+  }
+  return sum;
+}
+
 }  // namespace
 
 std::vector<std::int64_t> documents_of_sequence(const DocumentConfig& config, std::int64_t seq_length,
@@ -85,8 +97,12 @@ std::vector<std::int64_t> documents_of_sequence(const DocumentConfig& config, st
 
 double document_share(const std::vector<std::int64_t>& lengths, const CausalMask& mask) {
   double own = 0;
-  for (const std::int64_t length : lengths) own += scores(length, mask);
-  return own / scores(std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0}), mask);
+  std::int64_t begin = 0;
+  for (const std::int64_t length : lengths) {
+    own += mask.chunked ? scores_within_chunks(begin, length, mask.window) : scores(length, mask);
+    begin += length;
+  }
+  return own / scores(begin, mask);
 }
 
 }  // namespace simrun

@@ -116,14 +116,29 @@ double area_from(const TokenRange& q, const TokenRange& k, double distance) {
          triangle(q.begin, k.end);
 }
 
+// Of a chunk's queries those before them in the chunk: a triangle of each that both intervals have a part of.
+double area_within_chunks(const TokenRange& q, const TokenRange& k, double chunk) {
+  const auto within = [](const TokenRange& range, double begin, double end) {
+    return TokenRange{std::clamp(range.begin, begin, end), std::clamp(range.end, begin, end)};
+  };
+  double area = 0;
+  for (double begin = std::floor(q.begin / chunk) * chunk; begin < q.end; begin += chunk)
+    area += area_from(within(q, begin, begin + chunk), within(k, begin, begin + chunk), 0);
+  return area;
+}
+
 double attended_area(const CausalMask& mask, const std::vector<TokenRange>& queries,
                      const std::vector<TokenRange>& keys) {
   double area = 0;
   for (const TokenRange& q : queries)
     for (const TokenRange& k : keys) {
-      if (!mask.on) area += (q.end - q.begin) * (k.end - k.begin);
-      if (mask.on) area += area_from(q, k, 0);
-      if (mask.on && mask.window > 0) area -= area_from(q, k, static_cast<double>(mask.window));
+      const auto window = static_cast<double>(mask.window);
+      if (!mask.on)
+        area += (q.end - q.begin) * (k.end - k.begin);
+      else if (mask.chunked && mask.window > 0)
+        area += area_within_chunks(q, k, window);
+      else
+        area += area_from(q, k, 0) - (mask.window > 0 ? area_from(q, k, window) : 0);
     }
   return area;
 }

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
-#include <tuple>
+#include <utility>
 
 #include "models/flops.h"
 #include "models/packed_documents.h"
@@ -46,8 +46,8 @@ class DocumentTables {
   }
 
   std::int32_t table_of(const CausalMask& mask, const Parts& axes) {
-    const auto [known, is_new] = known_.try_emplace({mask.on, mask.window, axes},
-                                                    static_cast<std::int32_t>(plan_.extent_tables.size()));
+    const auto [known, is_new] =
+        known_.try_emplace({mask, axes}, static_cast<std::int32_t>(plan_.extent_tables.size()));
     if (!is_new) return known->second;
     ExtentTable table;
     table.axes = axes;
@@ -83,7 +83,7 @@ class DocumentTables {
     for (const Operator& op : graph.operators) {
       if (op.opcode != Opcode::attention) continue;
       const double flops = operator_flops(graph, op, Extents::unpadded).total();
-      const auto [share, is_new] = mean_and_highest_.try_emplace({op.causal.on, op.causal.window});
+      const auto [share, is_new] = mean_and_highest_.try_emplace(op.causal);
       if (is_new) {
         const std::vector<double> all = shares(op.causal, data_parallel_axes());
         share->second = {std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size()),
@@ -113,15 +113,13 @@ class DocumentTables {
   }
 
   // As the attentions of the plan have them.
-  Parts data_parallel_axes() const {
-    return known_.empty() ? Parts() : std::get<Parts>(known_.begin()->first);
-  }
+  Parts data_parallel_axes() const { return known_.empty() ? Parts() : known_.begin()->first.second; }
 
   Plan& plan_;
   const Job& job_;
   const DocumentConfig& config_;
-  std::map<std::tuple<bool, std::int64_t, Parts>, std::int32_t> known_;
-  std::map<std::pair<bool, std::int64_t>, std::pair<double, double>> mean_and_highest_;
+  std::map<std::pair<CausalMask, Parts>, std::int32_t> known_;
+  std::map<CausalMask, std::pair<double, double>> mean_and_highest_;
 };
 
 }  // namespace

@@ -67,6 +67,9 @@ bool keeps_elements(const Instruction& what) {
     case Function::soft_cap:
     case Function::soft_cap_backward:
     case Function::scale:
+    case Function::clip:
+    case Function::clip_backward:
+    case Function::scale_queries:
     case Function::sum_gradients: return true;
     default: return false;
   }

@@ -110,6 +110,12 @@ constexpr std::array<const char*, function_count> function_names = {
     "gated_sigmoid",
     "gated_sigmoid_backward",
     "gated_delta_rule",
+    "scale_rows",
+    "scale_rows_backward",
+    "qk_layer_norm",
+    "clip",
+    "clip_backward",
+    "scale_queries",
 };
 
 }  // namespace

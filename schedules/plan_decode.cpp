@@ -285,7 +285,7 @@ Instruction decode(const proto::Instruction& in) {
   instruction.stream = narrow<std::uint8_t>(in.stream(), "stream");
   instruction.binding = narrow<std::uint8_t>(in.binding(), "binding");
   instruction.accumulate = in.accumulate();
-  instruction.causal = {in.causal(), in.window()};
+  instruction.causal = {in.causal(), in.window(), in.chunked()};
   if (in.window() < 0) throw MalformedPlan("window " + std::to_string(in.window()) + " is negative");
   instruction.layer = signed_minus_1(in.layer_plus_1(), "layer");
   finite(static_cast<double>(in.dropout()), "dropout");

@@ -14,7 +14,7 @@ namespace {
 // added to plan.proto.
 static_assert(static_cast<int>(Opcode::scan_backward) == proto::OPCODE_SCAN_BACKWARD &&
               opcode_count == proto::Opcode_ARRAYSIZE);
-static_assert(static_cast<int>(Function::gated_delta_rule) == proto::FUNCTION_GATED_DELTA_RULE &&
+static_assert(static_cast<int>(Function::scale_queries) == proto::FUNCTION_SCALE_QUERIES &&
               function_count == proto::Function_ARRAYSIZE);
 static_assert(static_cast<int>(Dtype::fp4) == proto::DTYPE_FP4);
 static_assert(traffic_count == proto::Traffic_ARRAYSIZE && category_count == proto::Category_ARRAYSIZE);
@@ -296,6 +296,7 @@ void encode(const Instruction& instruction, proto::Instruction& out) {
   out.set_accumulate(instruction.accumulate);
   out.set_causal(instruction.causal.on);
   out.set_window(instruction.causal.window);
+  out.set_chunked(instruction.causal.chunked);
   if (const SequencePart& part = instruction.part; part != SequencePart{}) {
     out.mutable_part()->mutable_axes()->Add(part.axes.begin(), part.axes.end());
     out.mutable_part()->set_zigzag(part.zigzag);

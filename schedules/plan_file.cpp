@@ -209,20 +209,23 @@ bool is_new_in_version_23(const Plan& plan) {
       const bool weights =
           what.opcode == Opcode::gather && what.function == Function::combine && what.inputs.size() == 2;
       const bool of_all_heads = what.opcode == Opcode::norm && what.function == Function::qk_norm &&
-                                plan.buffers[what.inputs.at(1)].dims.size() == 3;
+                                what.inputs.size() > 1 && plan.buffers[what.inputs.at(1)].dims.size() == 3;
       return weights || what.function == Function::weigh_rows || of_all_heads || tells_parts(what);
     });
   });
 }
 
-// Experts whose products the host issues one by one, gates of attention's output, Gated DeltaNet layers.
+// Experts whose products the host issues one by one, attention within chunks, and operators that came with
+// Gated DeltaNet layers, gates of attention's output, weights of what experts read, norms of each head with its
+// own weights, norms without weights, clipped heads and queries scaled by their position.
 bool is_new_in_version_24(const Plan& plan) {
   const bool issues_experts =
       plan.framework.kernels.expert_dispatch_s > 0 &&
       std::ranges::find(plan.dimension_names, "experts") != plan.dimension_names.end();
   return issues_experts || std::ranges::any_of(plan.segments, [](const Segment& segment) {
            return std::ranges::any_of(segment.instructions, [](const Instruction& what) {
-             return what.function > Function::weigh_rows_backward;
+             const bool is_unweighted = what.opcode == Opcode::norm && what.inputs.size() == 1;
+             return what.causal.chunked || what.function > Function::weigh_rows_backward || is_unweighted;
            });
          });
 }
@@ -240,7 +243,7 @@ bool is_new_in_version_24(const Plan& plan) {
 // version 20 know no scan, those of version 21 scan too fast or take a scale of NF4 for four bytes, those of
 // version 22 would take what weights a GPU's rows for what says where tokens' rows are, norms of all heads
 // for norms of each, and Adafactor's numbers of a parameter for others, and those of version 23 would issue
-// the products of all experts at once and know no gate of attention's output and no gated delta rule.
+// the products of all experts at once, take chunks for sliding windows and know none of its operators.
 std::uint64_t version_needed(const Plan& plan) {
   if (is_new_in_version_24(plan)) return 24;
   if (is_new_in_version_23(plan)) return 23;

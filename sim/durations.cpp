@@ -151,9 +151,10 @@ std::size_t Durations::kind_at(const TablePlace& place) const {
 }
 
 Picoseconds Durations::kernel(std::size_t kind, const Plan& sized, const Instruction& instruction) {
-  const auto flags = static_cast<Index>(
-      (instruction.accumulate ? 1 : 0) | (instruction.causal.on ? 2 : 0) | (instruction.soft_cap ? 4 : 0) |
-      (instruction.part.axes.empty() ? 0 : 8) | (instruction.alibi ? 16 : 0) | kind << 8);
+  const auto flags =
+      static_cast<Index>((instruction.accumulate ? 1 : 0) | (instruction.causal.on ? 2 : 0) |
+                         (instruction.soft_cap ? 4 : 0) | (instruction.part.axes.empty() ? 0 : 8) |
+                         (instruction.alibi ? 16 : 0) | (instruction.causal.chunked ? 32 : 0) | kind << 8);
   const auto window = static_cast<std::uint64_t>(instruction.causal.window);
   key_.assign({static_cast<Index>(instruction.opcode), static_cast<Index>(instruction.function), flags,
                static_cast<Index>(window), static_cast<Index>(window >> 32),

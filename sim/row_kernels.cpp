@@ -48,6 +48,14 @@ double rotated_share(const Plan& plan, const Buffer& packed) {
   return 1;
 }
 
+// Q of packed q, k and v.
+double query_share(const Plan& plan, const Buffer& packed) {
+  for (const BufferDim& dim : packed.dims)
+    if (plan.dimension_names[dim.name] == "qkv" && dim.extent > 2)
+      return static_cast<double>(dim.extent - 2) / static_cast<double>(dim.extent);
+  return 1;
+}
+
 // Bias, dropout and residual as three operators; what there is of them.
 std::vector<RowKernel> residual_kernels(const Plan& plan, const Instruction& instruction) {
   const double elements = elements_of(plan, instruction.outputs.at(0));
@@ -115,7 +123,8 @@ std::vector<RowKernel> permute_kernels(const Plan& plan, const Instruction& inst
       broadcast_operations(plan.framework.kernels, static_cast<double>(bytes_of(rows.dtype))) *
       static_cast<double>(rows.elements());
   const RowKernel weighted{.bytes = 2 * r, .operations = weighing};  // by the probabilities
-  if (forward) kernels.push_back(is_dispatch ? RowKernel{2 * r} : weighted);
+  if (forward && is_dispatch) kernels.push_back({2 * r});
+  if (forward && !is_dispatch && instruction.inputs.size() > 2) kernels.push_back(weighted);
   if (!writes_rows) kernels.insert(kernels.end(), {{t}, {3 * r}});
   // The tokens' gradients by row; weighted; by the rows, and summed over each.
   if (!is_dispatch && !forward) kernels.insert(kernels.end(), {{2 * r}, weighted, {3 * r}, {r}});
@@ -127,7 +136,8 @@ std::vector<RowKernel> permute_kernels(const Plan& plan, const Instruction& inst
 std::vector<RowKernel> norm_kernels(const Plan& plan, const Instruction& instruction, double fused_bytes) {
   const double efficiency = plan.framework.kernels.norm_efficiency;
   std::vector<RowKernel> kernels{{fused_bytes / efficiency}};
-  if (instruction.opcode == Opcode::norm_backward) {
+  const bool is_weighted = instruction.inputs.size() > 3;
+  if (instruction.opcode == Opcode::norm_backward && is_weighted) {
     const Buffer& rows = plan.buffers[instruction.outputs.at(0)];
     kernels.push_back({2.0 * static_cast<double>(rows.stored_bytes()) / efficiency});
   }
@@ -195,7 +205,11 @@ std::vector<RowKernel> separate_kernels(const Plan& plan, const Instruction& ins
     case Function::geglu_backward:
       return fuses_gelu_gate(plan, out) ? std::vector<RowKernel>()
                                         : of_elements(elements / 2, {3 * b, 3 * b, 3 * b, 4 * b});
+    case Function::scale_queries:  // a product of the queries alone
+      return of_elements(elements * query_share(plan, out), {{2 * b, own}});
+    case Function::scale_rows:
     case Function::weigh_rows: return of_elements(elements, {{2 * b, own}});
+    case Function::scale_rows_backward:
     case Function::weigh_rows_backward:  // of the rows, then of the weights
       return of_elements(elements, {{2 * b, own}, 2 * b});
     case Function::gelu:

@@ -20,7 +20,8 @@ namespace {
 double work_flops(const Plan& plan, const Instruction& instruction) {
   if (instruction.inputs.empty() || instruction.outputs.empty()) return 0;  // of a plan made by hand
   const double flops = instruction_flops(plan, instruction);
-  const bool is_halved = instruction.causal.on && instruction.causal.window == 0 &&
+  const bool is_halved = instruction.causal.on &&
+                         (instruction.causal.window == 0 || instruction.causal.chunked) &&
                          instruction.function != Function::unfused && instruction.part.axes.empty();
   return is_halved ? flops / 2 : flops;
 }

@@ -24,6 +24,9 @@ template <class Real>
 void run_weigh_rows(const KernelCall& call);
 template <class Real>
 void run_weigh_rows_backward(const KernelCall& call);
+// MAP `scale_rows`'s; that is `weigh_rows` forward.
+template <class Real>
+void run_scale_rows_backward(const KernelCall& call);
 
 // Whether an operand is an experts' buffer.
 bool has_rows(const KernelCall& call);

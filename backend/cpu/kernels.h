@@ -47,6 +47,8 @@ void run_activation(const KernelCall& call);  // MAPs of one activation function
 template <class Real>
 void run_rope(const KernelCall& call);
 template <class Real>
+void run_scale_queries(const KernelCall& call);
+template <class Real>
 void run_latent_rope(const KernelCall& call);  // rope of latent attention's queries, mla_rope
 template <class Real>
 void run_split(const KernelCall& call);  // MAPs split and concat along the last dimension

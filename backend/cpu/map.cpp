@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "backend/cpu/experts.h"
@@ -137,6 +138,18 @@ void scaled_copy(const KernelCall& call, Real factor) {
   for (std::int64_t i = 0; i < count; ++i) to[i] = from[i] * factor;
 }
 
+// The gradient of what is at the bound passes, that of what is beyond it does not.
+template <class Real>
+void clip(const KernelCall& call) {
+  const auto bound = static_cast<Real>(call.what.constants.at(0));
+  const bool forward = call.what.function == Function::clip;
+  const Real *from = reals<Real>(call.inputs[0]), *x = reals<Real>(call.inputs[forward ? 0 : 1]);
+  Real* to = reals<Real>(call.outputs[0]);
+  const std::int64_t count = elements(call.outputs[0].part);
+  for (std::int64_t i = 0; i < count; ++i)
+    to[i] = forward ? std::clamp(x[i], -bound, bound) : std::abs(x[i]) <= bound ? from[i] : Real{0};
+}
+
 }  // namespace
 
 template <class Real>
@@ -159,6 +172,11 @@ void run_map(const KernelCall& call) {
     case Function::rope_backward: return run_rope<Real>(call);
     case Function::sigmoid_gate:
     case Function::sigmoid_gate_backward: return run_sigmoid_gate<Real>(call);
+    case Function::scale_queries: return run_scale_queries<Real>(call);
+    case Function::clip:
+    case Function::clip_backward: return clip<Real>(call);
+    case Function::scale_rows_backward: return run_scale_rows_backward<Real>(call);
+    case Function::scale_rows:
     case Function::weigh_rows: return run_weigh_rows<Real>(call);
     case Function::weigh_rows_backward: return run_weigh_rows_backward<Real>(call);
     case Function::mla_rope:

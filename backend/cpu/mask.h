@@ -17,7 +17,7 @@ struct ScoreMask {
   std::vector<std::int64_t> document_begin = {};
 
   bool sees(std::int64_t query, std::int64_t key) const {
-    if (causal.on && (key > query || (causal.window > 0 && query - key >= causal.window))) return false;
+    if (causal.on && (key > query || key < causal.first_key(query))) return false;
     return document_begin.empty() ||
            document_begin[static_cast<std::size_t>(query)] == document_begin[static_cast<std::size_t>(key)];
   }

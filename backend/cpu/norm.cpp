@@ -6,11 +6,42 @@
 namespace simrun::cpu {
 namespace {
 
-// Of packed q, k, v [.., qkv, head_dim] a row is one head; which weight it has, or -1 for v.
-std::int64_t weight_row(std::int64_t row, std::int64_t qkv) {
-  const std::int64_t place = row % qkv;
-  return place < qkv - 2 ? 0 : place == qkv - 2 ? 1 : -1;
+bool is_centred(const KernelCall& call) {
+  return call.what.function == Function::layer_norm || call.what.function == Function::qk_layer_norm;
 }
+
+// The weights of a norm, `argument` null: ones. Of packed q, k, v [.., kv_heads, qkv, head_dim] a row is one
+// head, of which a value is copied.
+template <class Real>
+class NormWeights {
+ public:
+  NormWeights(const KernelCall& call, const Argument& x, const Argument* argument)
+      : n_(last_extent(x)), own_(call.what.function == Function::qk_layer_norm) {
+    if (own_ || call.what.function == Function::qk_norm) {
+      qkv_ = part_named(call, x, "qkv").extent;
+      heads_ = part_named(call, x, "kv_heads").extent;
+    }
+    if (argument == nullptr) ones_.assign(static_cast<std::size_t>(n_), Real{1});
+    data_ = argument == nullptr ? ones_.data() : reals<Real>(*argument);
+    rows_ = argument == nullptr ? 1 : rows_of(*argument);
+  }
+  std::int64_t elements() const { return rows_ * n_; }
+  bool is_copied(std::int64_t row) const { return qkv_ > 0 && row % qkv_ == qkv_ - 1; }
+  // Where the weight of a row of x begins. REQUIRES: the row is not copied.
+  std::int64_t begin(std::int64_t row) const {
+    const std::int64_t place = qkv_ == 0 ? 0 : row % qkv_;
+    if (own_) return (row / qkv_ % heads_ * (qkv_ - 1) + place) * n_;
+    if (qkv_ > 0) return (place == qkv_ - 2 && rows_ > 1 ? 1 : 0) * n_;
+    return row % rows_ * n_;
+  }
+  const Real* of(std::int64_t row) const { return data_ + begin(row); }
+
+ private:
+  std::int64_t n_, qkv_ = 0, heads_ = 0, rows_ = 1;
+  bool own_;
+  std::vector<Real> ones_;
+  const Real* data_ = nullptr;
+};
 
 template <class Real>
 void clear_unless_added(const KernelCall& call, const Argument& output) {
@@ -24,9 +55,8 @@ struct NormGradients {
   Real *x = nullptr, *weight = nullptr, *bias = nullptr;
   std::vector<Real> row, unwanted;
 
-  NormGradients(const KernelCall& call, const Argument& of)
-      : row(static_cast<std::size_t>(last_extent(of))),
-        unwanted(static_cast<std::size_t>(elements(call.inputs[2].part))) {
+  NormGradients(const KernelCall& call, const Argument& of, std::int64_t weights)
+      : row(static_cast<std::size_t>(last_extent(of))), unwanted(static_cast<std::size_t>(weights)) {
     std::size_t next = 0;
     const bool wants_x = call.outputs[0].part.size() == of.part.size();
     if (wants_x) x = reals<Real>(call.outputs[next++]);
@@ -105,7 +135,7 @@ void norm_of_all_heads_backward(const KernelCall& call) {
   const Argument &gradient = call.inputs[0], &x = call.inputs[1];
   const JoinedHeads parts[] = {{call, x, false}, {call, x, true}};
   const std::int64_t token = parts[0].token(), tokens = elements(x.part) / token, qkv = parts[0].qkv();
-  NormGradients<Real> to(call, x);
+  NormGradients<Real> to(call, x, elements(call.inputs[2].part));
   std::vector<Real> of_weights[2];
   for (std::size_t part = 0; part < 2; ++part) of_weights[part].resize(std::size_t(parts[part].size()));
   for (std::int64_t at = 0; at < tokens; ++at) {
@@ -133,26 +163,23 @@ void norm_of_all_heads_backward(const KernelCall& call) {
 template <class Real>
 void run_norm(const KernelCall& call) {
   if (call.what.function == Function::batch_norm) return run_batch_norm<Real>(call);
-  if (joins_heads(call, call.inputs[1])) return norm_of_all_heads<Real>(call);
+  const bool weighted = call.inputs.size() > 1;
+  if (weighted && joins_heads(call, call.inputs[1])) return norm_of_all_heads<Real>(call);
   const Argument& x = call.inputs[0];
-  const bool centred = call.what.function == Function::layer_norm;
-  const bool of_heads = call.what.function == Function::qk_norm;
+  const bool centred = is_centred(call);
   const std::int64_t n = last_extent(x), rows = rows_of(x), kept = last_extent(call.outputs[1]);
-  const std::int64_t qkv = of_heads ? part_named(call, x, "qkv").extent : 1;
   const Real* bias = call.inputs.size() > 2 ? reals<Real>(call.inputs[2]) : nullptr;
-  const std::int64_t weights = of_heads ? 1 : rows_of(call.inputs[1]);
+  const NormWeights<Real> weights(call, x, weighted ? &call.inputs[1] : nullptr);
   for (std::int64_t at = 0; at < rows; ++at) {
-    const std::int64_t weight = of_heads ? weight_row(at, qkv) : at % weights;
-    typename Math<Real>::NormRow row{reals<Real>(x) + at * n,
-                                     reals<Real>(call.inputs[1]) + std::max<std::int64_t>(weight, 0) * n, n,
-                                     centred};
+    const Real* from = reals<Real>(x) + at * n;
     Real* y = reals<Real>(call.outputs[0]) + at * n;
     Real* statistics = reals<Real>(call.outputs[1]) + at * kept;
-    if (weight < 0) {
-      std::copy_n(row.x, n, y);
-      statistics[0] = 1;
+    if (weights.is_copied(at)) {
+      std::copy_n(from, n, y);
+      std::fill_n(statistics, kept, Real{1});
       continue;
     }
+    typename Math<Real>::NormRow row{from, weights.of(at), n, centred};
     math<Real>().norm(row, bias, call.what.constants.at(0), y);
     if (centred) statistics[0] = row.mean;
     statistics[centred ? 1 : 0] = row.r;
@@ -162,30 +189,25 @@ void run_norm(const KernelCall& call) {
 template <class Real>
 void run_norm_backward(const KernelCall& call) {
   if (call.what.function == Function::batch_norm) return run_batch_norm_backward<Real>(call);
-  if (joins_heads(call, call.inputs[2])) return norm_of_all_heads_backward<Real>(call);
-  const Argument& x = call.inputs[1];
-  const bool centred = call.what.function == Function::layer_norm;
-  const bool of_heads = call.what.function == Function::qk_norm;
-  const std::int64_t n = last_extent(x), rows = rows_of(x), kept = last_extent(call.inputs[3]);
-  const std::int64_t qkv = of_heads ? part_named(call, x, "qkv").extent : 1;
-  const std::int64_t weights = of_heads ? 1 : rows_of(call.inputs[2]);
-  NormGradients<Real> to(call, x);
+  const bool weighted = call.inputs.size() > 3;
+  if (weighted && joins_heads(call, call.inputs[2])) return norm_of_all_heads_backward<Real>(call);
+  const Argument &x = call.inputs[1], &kept_rows = call.inputs.back();
+  const bool centred = is_centred(call);
+  const std::int64_t n = last_extent(x), rows = rows_of(x), kept = last_extent(kept_rows);
+  const NormWeights<Real> weights(call, x, weighted ? &call.inputs[2] : nullptr);
+  NormGradients<Real> to(call, x, weights.elements());
   for (std::int64_t at = 0; at < rows; ++at) {
     const Real* dy = reals<Real>(call.inputs[0]) + at * n;
     Real* dx = to.of_row(at, n);
-    const std::int64_t weight = of_heads ? weight_row(at, qkv) : at % weights;
-    if (weight < 0) {
+    if (weights.is_copied(at)) {
       std::copy_n(dy, n, dx);
       continue;
     }
-    const Real* statistics = reals<Real>(call.inputs[3]) + at * kept;
-    const typename Math<Real>::NormRow row{reals<Real>(x) + at * n,
-                                           reals<Real>(call.inputs[2]) + weight * n,
-                                           n,
-                                           centred,
-                                           centred ? statistics[0] : 0,
-                                           statistics[centred ? 1 : 0]};
-    math<Real>().norm_backward(row, {dy, dx, to.weight + weight * n, to.bias});
+    const Real* statistics = reals<Real>(kept_rows) + at * kept;
+    const typename Math<Real>::NormRow row{
+        reals<Real>(x) + at * n,    weights.of(at), n, centred, centred ? statistics[0] : 0,
+        statistics[centred ? 1 : 0]};
+    math<Real>().norm_backward(row, {dy, dx, to.weight + weights.begin(at), to.bias});
   }
 }
 

@@ -98,6 +98,11 @@ std::string map_refusal(const Plan& plan, const Instruction& what) {
     case Function::cast:
     case Function::sigmoid_gate:
     case Function::sigmoid_gate_backward:
+    case Function::clip:
+    case Function::clip_backward:
+    case Function::scale_queries:
+    case Function::scale_rows:
+    case Function::scale_rows_backward:
     case Function::weigh_rows:
     case Function::weigh_rows_backward:
     case Function::log_loss:

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -11,13 +12,15 @@
 namespace simrun::cpu {
 namespace {
 
-// Whether any query of the block sees any key: all differences of two runs of positions occur.
+// Whether any query of the block sees any key: the last key that a query sees is its own, and the first ones
+// of queries grow with them.
 bool sees_any(const CausalMask& mask, const DimPart& queries, const DimPart& keys) {
   if (!mask.on) return true;
   for (const IndexRun& q : runs_of(queries))
     for (const IndexRun& k : runs_of(keys)) {
-      const std::int64_t least = q.first - (k.first + k.count - 1), most = q.first + q.count - 1 - k.first;
-      if (most >= 0 && (mask.window == 0 || least < mask.window)) return true;
+      const std::int64_t last_key = k.first + k.count - 1, last_query = q.first + q.count - 1;
+      const std::int64_t query = std::max(q.first, k.first);  // the first behind any key
+      if (query <= last_query && mask.first_key(query) <= last_key) return true;
     }
   return false;
 }

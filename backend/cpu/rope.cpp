@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "backend/cpu/kernels.h"
 #include "backend/rotation.h"
 
@@ -24,6 +26,25 @@ void run_rope(const KernelCall& call) {
   }
 }
 
+// Of the same rows, those that are queries'.
+template <class Real>
+void run_scale_queries(const KernelCall& call) {
+  const Argument &in = call.inputs[0], &out = call.outputs[0];
+  const std::int64_t n = last_extent(in), rows = rows_of(in);
+  const std::int64_t qkv = part_named(call, in, "qkv").extent;
+  const DimPart& sequence = part_named(call, in, "sequence");
+  const std::int64_t heads = part_named(call, in, "kv_heads").extent * qkv;
+  const double factor = call.what.constants.at(0), step = call.what.constants.at(1);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const auto position = static_cast<double>(sequence.at(row / heads % sequence.extent));
+    const double scale = row % qkv < qkv - 2 ? 1 + factor * std::log1p(std::floor((position + 1) / step)) : 1;
+    for (std::int64_t i = row * n; i < (row + 1) * n; ++i)
+      reals<Real>(out)[i] = reals<Real>(in)[i] * static_cast<Real>(scale);
+  }
+}
+
+template void run_scale_queries<float>(const KernelCall&);
+template void run_scale_queries<double>(const KernelCall&);
 template void run_rope<float>(const KernelCall&);
 template void run_rope<double>(const KernelCall&);
 

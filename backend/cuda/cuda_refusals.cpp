@@ -99,6 +99,7 @@ std::string attention_refusal(const Plan& plan, const Instruction& what) {
     return no_kernel("model.model_type: gpt and llama have");
   if (plan.job.documents) return no_kernel("training.documents");
   if (forward && what.inputs.size() > 1) return no_kernel("model.attention_sinks or position biases");
+  if (what.causal.chunked) return no_kernel("model.attention_chunk_size");
   if (what.alibi) return no_kernel("model.model_type: ALiBi's biases");
   const std::size_t constants = what.soft_cap ? 2 : 1;
   if (what.constants.size() < constants) return no_kernel("model.model_type");
@@ -162,6 +163,17 @@ std::string reduction_refusal(const Plan& plan, const Instruction& what) {
   return "";
 }
 
+std::string norm_refusal(const Plan& plan, const Instruction& what) {
+  const bool forward = what.opcode == Opcode::norm;
+  if (what.inputs.size() <= (forward ? 1 : 3)) return no_kernel("model.model_type: norms without weights");
+  if (what.function == Function::qk_norm && plan.buffers[what.inputs[forward ? 1 : 2]].dims.size() > 2)
+    return no_kernel("model.model_type: norms of queries and keys over all heads");
+  return what.function == Function::layer_norm || what.function == Function::rms_norm ||
+                 what.function == Function::qk_norm
+             ? ""
+             : no_kernel("model.model_type");
+}
+
 std::string refusal_by_opcode(const Plan& plan, const Instruction& what, NumberStorage storage) {
   switch (what.opcode) {
     case Opcode::free:
@@ -181,14 +193,7 @@ std::string refusal_by_opcode(const Plan& plan, const Instruction& what, NumberS
     case Opcode::copy: return copy_refusal(plan, what);
     case Opcode::optimizer: return optimizer_refusal(plan, what);
     case Opcode::norm:
-    case Opcode::norm_backward:
-      if (what.function == Function::qk_norm &&
-          plan.buffers[what.inputs.at(what.opcode == Opcode::norm ? 1 : 2)].dims.size() > 2)
-        return no_kernel("model.model_type: norms of queries and keys over all heads");
-      return what.function == Function::layer_norm || what.function == Function::rms_norm ||
-                     what.function == Function::qk_norm
-                 ? ""
-                 : no_kernel("model.model_type");
+    case Opcode::norm_backward: return norm_refusal(plan, what);
     case Opcode::gather:
     case Opcode::scatter: return what.function == Function::none ? "" : no_kernel("model.num_experts");
     case Opcode::reduce:

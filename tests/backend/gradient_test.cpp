@@ -63,6 +63,76 @@ TEST_CASE("the gradients of norms are those of finite differences") {
   }
 }
 
+TEST_CASE(
+    "the gradients of norms of heads with their own weights, or none, are those of finite differences") {
+  for (const bool weighted : {true, false}) {
+    CAPTURE(weighted);
+    KernelBench bench;
+    const char* rows = "batch:2 sequence:3 kv_heads:2 qkv:4 head_dim:4";
+    const char* weights = "kv_heads:2 qk_heads:3 head_dim:4";
+    const char* kept = weighted ? "batch:2 sequence:3 kv_heads:2 qkv:4 statistics:2"
+                                : "batch:2 sequence:3 kv_heads:2 qkv:4 one:1";
+    const Index x = bench.tensor(rows), w = bench.tensor(weights), y = bench.tensor(rows),
+                s = bench.tensor(kept), r = bench.tensor(rows), dx = bench.tensor(rows),
+                dw = bench.tensor(weights);
+    const Function function = weighted ? Function::qk_layer_norm : Function::qk_norm;
+    const std::vector<Index> inputs = weighted ? std::vector{x, w} : std::vector{x};
+    const std::vector<Index> reads = weighted ? std::vector{r, x, w, s} : std::vector{r, x, s};
+    const std::vector<Index> gradients = weighted ? std::vector{dx, dw} : std::vector{dx};
+    Instruction forward = bench.instruction(Opcode::norm, function, inputs, {y, s});
+    forward.constants = {1e-5};
+    const auto loss = [&] {
+      bench.run(forward);
+      return bench.dot(y, r);
+    };
+    loss();
+    bench.run(bench.instruction(Opcode::norm_backward, function, reads, gradients));
+    CHECK(bench.error(x, dx, loss) < gradient_tolerance);
+    if (weighted) CHECK(bench.error(w, dw, loss) < gradient_tolerance);
+  }
+}
+
+TEST_CASE("the gradients of clipped and scaled heads and of scaled rows are those of finite differences") {
+  KernelBench bench;
+  const char* rows = "batch:2 sequence:5 kv_heads:2 qkv:4 head_dim:3";
+  const Index x = bench.tensor(rows), y = bench.tensor(rows), r = bench.tensor(rows), dx = bench.tensor(rows);
+  struct Case {
+    Function forward, backward;
+    std::vector<double> constants;
+  };
+  for (const Case& c : {Case{Function::clip, Function::clip_backward, {0.4}},
+                        Case{Function::scale_queries, Function::scale_queries, {0.5, 2}}}) {
+    CAPTURE(to_string(c.forward));
+    Instruction forward = bench.instruction(Opcode::map, c.forward, {x}, {y});
+    Instruction backward = bench.instruction(
+        Opcode::map, c.backward, c.forward == Function::clip ? std::vector{r, x} : std::vector{r}, {dx});
+    forward.constants = backward.constants = c.constants;
+    const auto loss = [&] {
+      bench.run(forward);
+      return bench.dot(y, r);
+    };
+    loss();
+    bench.run(backward);
+    CHECK(bench.error(x, dx, loss) < gradient_tolerance);
+  }
+  // Position 3 is behind two steps of 2: 1 + 0.5 log(1 + 2). The last slots are key and value.
+  const auto at = [](int sequence, int slot) { return (sequence * 2 * 4 + slot) * 3; };
+  CHECK(bench.values(y)[at(3, 0)] == Approx(bench.values(x)[at(3, 0)] * (1 + 0.5 * std::log(3))));
+  CHECK(bench.values(y)[at(3, 2)] == bench.values(x)[at(3, 2)]);
+  CHECK(bench.values(y)[at(0, 0)] == bench.values(x)[at(0, 0)]);
+
+  const Index w = bench.tensor("batch:2 sequence:5 kv_heads:2 qkv:4 one:1"),
+              dw = bench.tensor("batch:2 sequence:5 kv_heads:2 qkv:4 one:1");
+  const auto loss = [&] {
+    bench.run(bench.instruction(Opcode::map, Function::scale_rows, {x, w}, {y}));
+    return bench.dot(y, r);
+  };
+  loss();
+  bench.run(bench.instruction(Opcode::map, Function::scale_rows_backward, {r, x, w}, {dx, dw}));
+  CHECK(bench.error(x, dx, loss) < gradient_tolerance);
+  CHECK(bench.error(w, dw, loss) < gradient_tolerance);
+}
+
 TEST_CASE("the gradients of activations are those of finite differences") {
   struct Case {
     Function forward, backward;
@@ -125,8 +195,8 @@ TEST_CASE("the gradients of attention are those of finite differences, with mask
   };
   for (const Case& c :
        {Case{Function::flash, {true, 0}, false, 0}, Case{Function::flash, {false, 0}, false, 0},
-        Case{Function::flash, {true, 2}, true, 0}, Case{Function::flash, {true, 0}, false, 0.3f},
-        Case{Function::unfused, {true, 0}, false, 0.3f}}) {
+        Case{Function::flash, {true, 2}, true, 0}, Case{Function::flash, {true, 2, true}, false, 0},
+        Case{Function::flash, {true, 0}, false, 0.3f}, Case{Function::unfused, {true, 0}, false, 0.3f}}) {
     CAPTURE(to_string(c.function), c.causal.on, c.causal.window, c.capped, c.dropout);
     KernelBench bench;
     const char* packed = "batch:2 sequence:5 kv_heads:2 qkv:4 head_dim:3";

@@ -42,7 +42,8 @@ TEST_CASE("the gradients of blocks of attention, joined, are those of finite dif
     CausalMask causal;
     float dropout;
   };
-  for (const Case& c : {Case{{true, 0}, 0}, Case{{false, 0}, 0}, Case{{true, 3}, 0}, Case{{true, 0}, 0.3f}}) {
+  for (const Case& c : {Case{{true, 0}, 0}, Case{{false, 0}, 0}, Case{{true, 3}, 0}, Case{{true, 3, true}, 0},
+                        Case{{true, 0}, 0.3f}}) {
     CAPTURE(c.causal.on, c.causal.window, c.dropout);
     RingOfTwo ring;
     KernelBench& bench = ring.bench;

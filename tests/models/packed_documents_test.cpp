@@ -21,6 +21,11 @@ TEST_CASE("a window of which documents are not longer hides what lies between th
   CHECK(document_share({2, 2}, {true, 2}) == Approx(4.0 / 6));
 }
 
+TEST_CASE("chunks cut documents where they lie in the sequence") {
+  // c = 3, s = 6: documents of 4 and 2 are pieces of 3, 1 and 2: (9 + 1 + 4) / 2 of (9 + 9) / 2 scores.
+  CHECK(document_share({4, 2}, {true, 3, true}) == Approx(7.0 / 9));
+}
+
 TEST_CASE("recorded documents are cut where sequences end, and read in a circle") {
   DocumentConfig config;
   config.lengths = DocumentLengths::recorded;

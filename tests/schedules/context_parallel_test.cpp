@@ -140,6 +140,25 @@ TEST_CASE("a sliding window of one block reaches half of the block before its ow
   }
 }
 
+TEST_CASE("chunks of a block and a half: ranks have what is before their tokens in the chunk") {
+  // Chunks of 1536 of 4096: [0, 1536), [1536, 3072), [3072, 4096). Of blocks of 1024 tokens the second has
+  // its first half in the first chunk and its second half in the second.
+  const CausalMask chunks{true, 1536, true};
+  // Of its own block: the whole triangle, two of a quarter of it each, the whole one, the whole one.
+  CHECK(block_work(chunks, 4096, part(false, 0), 4) == Work{500000, 250000, 500000, 500000});
+  // Of the one before it: nothing, half of the queries times all keys, all queries times half of the keys,
+  // and nothing of another chunk.
+  CHECK(block_work(chunks, 4096, part(false, 1), 4) == Work{0, 500000, 500000, 0});
+  CHECK(block_work(chunks, 4096, part(false, 2), 4) == Work{0, 0, 0, 0});
+  // Over all ranks and blocks: (2 x 1536^2 + 1024^2) / 2 scores of 1024^2 each.
+  for (const bool zigzag : {false, true}) {
+    std::int64_t all = 0;
+    for (std::int32_t offset = 0; offset < 4; ++offset)
+      for (const std::int64_t work : block_work(chunks, 4096, part(zigzag, offset), 4)) all += work;
+    CHECK(all == 2750000);
+  }
+}
+
 TEST_CASE("context parallelism computes what one rank would: hardware FLOPs do not change") {
   const double alone = compile(context_job("p2p", {}, 1)).job.hardware_flops_per_step;
   for (const char* type : context_types)

@@ -41,6 +41,16 @@ TEST_CASE("a plan with a sliding window is version 3, since readers of 2 would a
   CHECK(refusal(serialize(plan)) == "the plan file is malformed: window -1 is negative");
 }
 
+TEST_CASE("a plan with attention in chunks is version 24, since readers of 23 would take them for windows") {
+  Plan plan = two_stage_plan();
+  plan.segments[0].instructions[0].causal = {true, 4096, true};
+  CHECK(serialize(plan)[8] == 24);
+  CHECK(parse_plan(serialize(plan), "some.plan") == plan);
+  plan = two_stage_plan();
+  plan.segments[0].instructions[0].function = Function::scale_rows;
+  CHECK(serialize(plan)[8] == 24);
+}
+
 TEST_CASE("a plan with work by rank or another memory is version 4") {
   Plan plan = two_stage_plan();
   plan.segments[0].instructions[0].soft_cap = true;

@@ -127,7 +127,10 @@ TEST_CASE("attention counts what its kernels execute") {
   CHECK(kernel_work(plan, flash).flops == 0.21875 * full);
   flash.causal.window = 256;  // and one that is no shorter than the sequence hides nothing
   CHECK(kernel_work(plan, flash).flops == full / 2);
-  flash.causal.window = 64;
+  // Chunks of 96: two and a rest of 64, (2 x 96 x 96 + 64 x 64) / 2 = 11264 scores of 65536.
+  flash.causal = {true, 96, true};
+  CHECK(kernel_work(plan, flash).flops == 0.171875 * full);
+  flash.causal = {true, 64};
   Instruction backward = instruction(Opcode::attention_backward, {context, qkv}, {qkv});
   backward.function = Function::flash;
   CHECK(kernel_work(plan, backward).flops == 2.5 * full);

@@ -211,7 +211,7 @@ void sums_over_tensor_ranks(const std::string& preset, const ModelConfig& model)
   CHECK(sent.tensor[{Opcode::all_reduce, Phase::forward}] ==
         times * (expected.forward * bf16 + expected.rows * 3 * fp32));
   CHECK(sent.tensor[{Opcode::all_reduce, Phase::backward_input}] == times * expected.backward * bf16);
-  if (model.qk_norm_of_all_heads) {  // queries, keys and values are gathered for them
+  if (model.qk_norm == QkNorm::of_all_heads) {  // queries, keys and values are gathered for them
     const double heads = real((model.num_attention_heads + 2 * model.num_key_value_heads) * model.head_dim);
     CHECK(sent.tensor[{Opcode::all_gather, Phase::forward}] ==
           times * real(model.num_layers * sequence) * heads * bf16);
@@ -228,7 +228,7 @@ void gathers_and_scatters(const std::string& preset, const ModelConfig& model) {
   // An LSTM needs whole sequences; the patches of an image and its class token are an odd number.
   if (is_convolutional(model) || tokens_of(model) % 2 != 0) return;
   if (family_as<GnmtConfig>(model.family) != nullptr || tensor_ranks(model) == 1) return;
-  if (model.qk_norm_of_all_heads) return;  // which gather besides
+  if (model.qk_norm == QkNorm::of_all_heads) return;  // which gather besides
   const Summed of = summed(model);
   Sent sent = sent_by(compile(job_of(preset, {.tp = tensor_ranks(model), .sequence_parallel = true})));
   const double times = real(microbatches) * bf16;

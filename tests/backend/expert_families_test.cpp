@@ -34,6 +34,11 @@ const ExpertFamily families[] = {
                                "moe_intermediate_size: 12, n_shared_experts: 1, first_k_dense_replace: 1, "
                                "n_group: 4, topk_group: 2, use_qk_norm: true, attention_bias: true, "
                                "num_nextn_predict_layers: 1"},
+    {"dbrx",
+     "n_layers: 4, d_model: 24, n_heads: 4, vocab_size: 50, attn_config: {kv_n_heads: 2, clip_qkv: 0.05}, "
+     "ffn_config: {ffn_hidden_size: 20, moe_num_experts: 8, moe_top_k: 3}"},
+    {"llama4_text", llama_shape + "intermediate_size_mlp: 40, num_local_experts: 8, num_experts_per_tok: 1, "
+                                  "interleave_moe_layer_step: 2, attention_chunk_size: 3, floor_scale: 2"},
     {"gpt_oss", llama_shape + "head_dim: 6, sliding_window: 3, num_local_experts: 8, num_experts_per_tok: 2"},
     {"grok-1", llama_shape + "num_experts: 8, num_experts_per_tok: 2"},
     {"deepseek_v2", latent_shape + "topk_method: group_limited_greedy, n_group: 4, topk_group: 2, "

@@ -38,9 +38,10 @@ class ScalarExperts {
       ++loads[e].choices;
       if (capacity_factor_ > 0 && loads[e].taken++ >= room) continue;
       const Number weight = tape().scaled(tape().times(scores[e], normaliser), of_.scaling);
-      const Row of_expert = m_.feed_forward(y, "expert_fc", {e, scores.size()});
-      for (std::size_t i = 0; i < out.size(); ++i)
-        out[i] = tape().plus(out[i], tape().times(weight, of_expert[i]));
+      const Row of_expert = of_.scales_input
+                                ? m_.feed_forward(times(weight, y), "expert_fc", {e, scores.size()})
+                                : times(weight, m_.feed_forward(y, "expert_fc", {e, scores.size()}));
+      out = m_.added(out, of_expert);
     }
     return m_.has("shared_fc1_weight") ? m_.added(out, shared(y)) : out;
   }
@@ -66,6 +67,11 @@ class ScalarExperts {
   using Loads = std::vector<Load>;
 
   ScalarTape& tape() { return m_.tape(); }
+
+  Row times(Number factor, Row row) {
+    for (Number& x : row) x = tape().times(factor, x);
+    return row;
+  }
 
   Row scores_of(const Row& logits) {
     Row scores;

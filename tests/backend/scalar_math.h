@@ -89,40 +89,53 @@ class ScalarMath {
     return has(name + "_bias") ? added(y, part(parameter(name + "_bias"), of.number, out)) : y;
   }
 
-  // x / sqrt(mean of squares + epsilon) x weight.
+  // x / sqrt(mean of squares + epsilon) x weight; without one, weights are 1.
   Row rms_norm(const Row& x, const Row& weight) {
     const Number square = tape_.scaled(dot(x, x), 1 / static_cast<double>(x.size()));
     const Number scale = tape_.power(tape_.shifted(square, model_.norm_epsilon), -0.5);
     Row y;
-    for (std::size_t i = 0; i < x.size(); ++i) y.push_back(tape_.times(tape_.times(x[i], scale), weight[i]));
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      y.push_back(tape_.times(x[i], scale));
+      if (!weight.empty()) y.back() = tape_.times(y.back(), weight[i]);
+    }
     return y;
+  }
+  // The same of what x is above its mean.
+  Row layer_norm(Row x, const Row& weight) {
+    const Number mean = tape_.scaled(sum(x), 1 / static_cast<double>(x.size()));
+    for (Number& value : x) value = tape_.minus(value, mean);
+    return rms_norm(x, weight);
   }
 
   Row norm(const std::string& name, const Row& x) {
-    const auto n = static_cast<double>(x.size());
-    Row centred = x;
-    if (model_.normalization == Normalization::layer_norm) {
-      const Number mean = tape_.scaled(sum(x), 1 / n);
-      for (Number& value : centred) value = tape_.minus(value, mean);
-    }
-    const Number variance = tape_.scaled(dot(centred, centred), 1 / n);
-    const Number scale = tape_.power(tape_.shifted(variance, model_.norm_epsilon), -0.5);
-    const Row& weight = parameter(name + "_weight");
-    Row y;
-    for (std::size_t i = 0; i < x.size(); ++i)
-      y.push_back(tape_.times(tape_.times(centred[i], scale), weight[i]));
+    const Row weight = model_.norm_weight ? parameter(name + "_weight") : Row();
+    const Row y =
+        model_.normalization == Normalization::layer_norm ? layer_norm(x, weight) : rms_norm(x, weight);
     return has(name + "_bias") ? added(y, parameter(name + "_bias")) : y;
   }
 
-  // RoFormer's rotation of the pairs (i, i + d / 2) by position x base^(-2 i / d).
-  Row rotated(const Row& x, std::size_t position) {
+  Row multiplied(Row x, double factor) {
+    for (Number& value : x) value = tape_.scaled(value, factor);
+    return x;
+  }
+  // What is beyond the bound becomes it, and has no gradient.
+  Row clipped(Row x, double bound) {
+    for (Number& value : x)
+      if (std::abs(tape_.value(value)) > bound)
+        value = tape_.constant(std::copysign(bound, tape_.value(value)));
+    return x;
+  }
+
+  // RoFormer's rotation of the pairs (i, i + d / 2) of the first d elements by position x base^(-2 i / d).
+  // They are the turned share of x.
+  Row rotated(const Row& x, std::size_t position, double base) {
     if (model_.position_embedding != PositionEmbedding::rope) return x;
-    const std::size_t half = x.size() / 2;
+    const auto half =
+        static_cast<std::size_t>(model_.rotary_share * static_cast<double>(x.size()) + 1e-6) / 2;
+    const auto d = static_cast<double>(2 * half);
     Row y = x;
     for (std::size_t i = 0; i < half; ++i) {
-      const double angle =
-          static_cast<double>(position) *
-          std::pow(model_.rope_base, -2 * static_cast<double>(i) / static_cast<double>(x.size()));
+      const double angle = static_cast<double>(position) * std::pow(base, -2 * static_cast<double>(i) / d);
       const double c = std::cos(angle), s = std::sin(angle);
       y[i] = tape_.minus(tape_.scaled(x[i], c), tape_.scaled(x[i + half], s));
       y[i + half] = tape_.plus(tape_.scaled(x[i], s), tape_.scaled(x[i + half], c));
@@ -165,10 +178,12 @@ class ScalarMath {
   Row feed_forward(const Row& y, const std::string& name = "fc", OfScalarExpert of = {}) {
     const Row up = product(name + "1", y, of);
     Row activated;
-    if (model_.activation == Activation::swiglu) {
+    if (is_gated(model_.activation)) {
+      const bool of_silu = model_.activation == Activation::swiglu;
       const Row gate = part(up, 0, up.size() / 2), value = part(up, 1, up.size() / 2);
       for (std::size_t i = 0; i < gate.size(); ++i)
-        activated.push_back(tape_.times(tape_.times(gate[i], sigmoid(gate[i])), value[i]));
+        activated.push_back(
+            tape_.times(of_silu ? tape_.times(gate[i], sigmoid(gate[i])) : gelu(gate[i]), value[i]));
     } else {
       for (const Number x : up) activated.push_back(gelu(x));
     }
@@ -182,7 +197,10 @@ class ScalarMath {
     Row exponentials;
     Number target{};
     for (std::int64_t word = 0; word < model_.vocab_size; ++word) {
-      const Number logit = dot(state, table_row(table, word));
+      Number logit = dot(state, table_row(table, word));
+      if (model_.output_bias)
+        logit = tape_.plus(logit, parameter("output_bias")[static_cast<std::size_t>(word)]);
+      logit = tape_.scaled(logit, model_.logit_multiplier);
       exponentials.push_back(tape_.exp(logit));
       if (word == label) target = logit;
     }

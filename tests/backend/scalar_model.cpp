@@ -1,6 +1,7 @@
 #include "tests/backend/scalar_model.h"
 
 #include <cmath>
+#include <utility>
 
 #include "tests/backend/scalar_experts.h"
 #include "tests/backend/scalar_math.h"
@@ -29,31 +30,26 @@ class ScalarDecoder {
   std::vector<Row> forward(const std::vector<std::int64_t>& tokens) {
     std::vector<Row> states;
     for (std::size_t t = 0; t < tokens.size(); ++t) {
-      Row x = m_.table_row("word_embeddings", tokens[t]);
+      Row x = m_.multiplied(m_.table_row("word_embeddings", tokens[t]), model_.embedding_multiplier);
       if (model_.position_embedding == PositionEmbedding::learned_absolute)
         x = m_.added(x, m_.table_row("position_embeddings", static_cast<std::int64_t>(t)));
       states.push_back(x);
     }
     for (std::int32_t layer = 0; layer < model_.num_layers; ++layer) {
       m_.enter(layer);
-      const bool has_experts = model_.experts.in_layer(layer);
-      if (has_experts) experts_.begin_layer(tokens.size());
-      const NormPlacement norms = model_.norm_placement;
-      const auto before = [&](const char* name, const Row& x) {
-        return norms == NormPlacement::output ? x : m_.norm(name, x);
-      };
-      const auto behind = [&](const char* name, const Row& x) {
-        return norms == NormPlacement::pre ? x : m_.norm(name, x);
-      };
-      has_rope_ = model_.layer_kind(layer).has_rope;
+      kind_ = model_.layer_kind(layer);
+      if (kind_.has_experts) experts_.begin_layer(tokens.size());
       std::vector<Row> normed;
       for (const Row& x : states) normed.push_back(before("input_norm", x));
       const std::vector<Row> attended = model_.mla.on() ? latent_attention(normed) : attention(normed);
       for (std::size_t t = 0; t < states.size(); ++t) {
-        states[t] = m_.added(states[t], behind("attention_output_norm", attended[t]));
-        const Row y = before("mlp_norm", states[t]);
+        const Row& x = states[t];
+        const Row sum = m_.added(x, behind("attention_output_norm", attended[t]));
+        const Row y = !model_.parallel_residual ? before("mlp_norm", sum)
+                      : model_.shared_norm      ? normed[t]
+                                                : before("mlp_norm", x);
         states[t] = m_.added(
-            states[t], behind("mlp_output_norm", has_experts ? experts_.of_token(y) : m_.feed_forward(y)));
+            sum, behind("mlp_output_norm", kind_.has_experts ? experts_.of_token(y) : m_.feed_forward(y)));
       }
     }
     m_.enter(-1);
@@ -61,24 +57,49 @@ class ScalarDecoder {
     return states;
   }
 
+  Row before(const char* name, const Row& x) {
+    return model_.norm_placement == NormPlacement::output ? x : m_.norm(name, x);
+  }
+  Row behind(const char* name, const Row& x) {
+    return m_.multiplied(model_.norm_placement == NormPlacement::pre ? x : m_.norm(name, x),
+                         model_.residual_multiplier);
+  }
+
+  // What a layer does to a query or key by its position.
+  Row turned(const Row& row, std::size_t at, bool is_query) {
+    const double base =
+        kind_.window > 0 && model_.window_rope_base > 0 ? model_.window_rope_base : model_.rope_base;
+    if (kind_.has_rope) return m_.rotated(row, at, base);
+    const auto [factor, step] = model_.query_temperature;
+    const auto steps = (static_cast<std::int64_t>(at) + 1) / step;
+    return is_query ? m_.multiplied(row, 1 + factor * std::log(1 + static_cast<double>(steps))) : row;
+  }
+
+  // The first token that one at `at` attends to.
+  std::size_t first_key(std::size_t at) const {
+    const auto window = static_cast<std::size_t>(kind_.window);
+    if (window == 0) return 0;
+    if (model_.chunked_windows) return at - at % window;
+    return at < window ? 0 : at + 1 - window;
+  }
+
   std::vector<Row> attention(const std::vector<Row>& normed) {
     const auto kv_heads = static_cast<std::size_t>(model_.num_key_value_heads);
     const auto group = static_cast<std::size_t>(model_.num_attention_heads) / kv_heads;
     const auto d = static_cast<std::size_t>(model_.head_dim);
     std::vector<Row> packed;
-    for (const Row& y : normed) packed.push_back(with_normed_heads(m_.product("qkv", y)));
+    for (const Row& y : normed) packed.push_back(with_normed_heads(with_clipped_heads(m_.product("qkv", y))));
     const double scale =
         model_.attention_scale > 0 ? model_.attention_scale : 1 / std::sqrt(static_cast<double>(d));
-    const auto turned = [&](const Row& row, std::size_t at) { return has_rope_ ? m_.rotated(row, at) : row; };
     std::vector<Row> out;
     for (std::size_t t = 0; t < normed.size(); ++t) {
       Row context;
       for (std::size_t head = 0; head < kv_heads; ++head)
         for (std::size_t g = 0; g < group; ++g) {
-          const Row query = turned(m_.part(packed[t], head * (group + 2) + g, d), t);
+          const Row query = turned(m_.part(packed[t], head * (group + 2) + g, d), t, true);
           std::vector<Row> keys, values;
-          for (std::size_t j = 0; j <= t; ++j) {
-            keys.push_back(turned(m_.part(packed[j], head * (group + 2) + group, d), j));
+          for (std::size_t j = first_key(t); j <= t; ++j) {
+            keys.push_back(turned(m_.part(packed[j], head * (group + 2) + group, d), j, false));
             values.push_back(m_.part(packed[j], head * (group + 2) + group + 1, d));
           }
           const Row of_head = m_.attended(query, keys, values, {scale});
@@ -89,15 +110,19 @@ class ScalarDecoder {
     return out;
   }
 
-  // Of packed queries, keys and values: queries and keys normed, each head alone (Qwen3), or those of all
-  // heads together (OLMo 2).
+  Row with_clipped_heads(Row packed) {
+    return model_.qkv_clip > 0 ? m_.clipped(std::move(packed), model_.qkv_clip) : packed;
+  }
+
+  // Of packed queries, keys and values: queries and keys normed, each head alone with the weight of all
+  // queries or keys (Qwen3), its own (Command R+) or none (Llama 4), or those of all heads together (OLMo 2).
   Row with_normed_heads(Row packed) {
-    const bool of_all = model_.qk_norm_of_all_heads;
-    if (!model_.qk_norm && !of_all) return packed;
+    const QkNorm norm = model_.qk_norm;
+    if (norm == QkNorm::none || (norm == QkNorm::unweighted && !kind_.has_rope)) return packed;
     const auto kv_heads = static_cast<std::size_t>(model_.num_key_value_heads);
     const auto group = static_cast<std::size_t>(model_.num_attention_heads) / kv_heads;
     const auto d = static_cast<std::size_t>(model_.head_dim);
-    const Row& weights = m_.parameter("qk_norm_weight");
+    const bool has_own = norm == QkNorm::of_all_heads || norm == QkNorm::by_head;
     for (const bool is_key : {false, true}) {
       Row values, weight;
       std::vector<std::size_t> places;
@@ -106,11 +131,15 @@ class ScalarDecoder {
           for (std::size_t i = 0; i < d; ++i) {
             places.push_back((head * (group + 2) + g) * d + i);
             values.push_back(packed[places.back()]);
-            weight.push_back(weights[of_all ? (head * (group + 1) + g) * d + i : (is_key ? d : 0) + i]);
+            if (norm == QkNorm::unweighted) continue;
+            weight.push_back(m_.parameter(
+                "qk_norm_weight")[has_own ? (head * (group + 1) + g) * d + i : (is_key ? d : 0) + i]);
           }
-      const std::size_t together = of_all ? values.size() : d;
+      const std::size_t together = norm == QkNorm::of_all_heads ? values.size() : d;
       for (std::size_t begin = 0; begin < values.size(); begin += together) {
-        const Row normed = m_.rms_norm(piece(values, begin, together), piece(weight, begin, together));
+        const Row x = piece(values, begin, together),
+                  w = weight.empty() ? Row() : piece(weight, begin, together);
+        const Row normed = norm == QkNorm::by_head ? m_.layer_norm(x, w) : m_.rms_norm(x, w);
         for (std::size_t i = 0; i < together; ++i) packed[places[begin + i]] = normed[i];
       }
     }
@@ -131,15 +160,15 @@ class ScalarDecoder {
       queries.push_back(m_.product("q_up", q));
       const Row down = m_.product("kv_down", normed[t]);
       ups.push_back(m_.product("kv_up", m_.norm("kv_down_norm", piece(down, 0, lora))));
-      shared_keys.push_back(m_.rotated(piece(down, lora, rope), t));
+      shared_keys.push_back(m_.rotated(piece(down, lora, rope), t, model_.rope_base));
     }
     std::vector<Row> out;
     for (std::size_t t = 0; t < normed.size(); ++t) {
       Row context;
       for (std::size_t h = 0; h < static_cast<std::size_t>(model_.num_attention_heads); ++h) {
         const std::size_t q_begin = h * (nope + rope), kv_begin = h * (nope + v);
-        const Row query =
-            joined(piece(queries[t], q_begin, nope), m_.rotated(piece(queries[t], q_begin + nope, rope), t));
+        const Row query = joined(piece(queries[t], q_begin, nope),
+                                 m_.rotated(piece(queries[t], q_begin + nope, rope), t, model_.rope_base));
         std::vector<Row> keys, values;
         for (std::size_t j = 0; j <= t; ++j) {
           keys.push_back(joined(piece(ups[j], kv_begin, nope), shared_keys[j]));
@@ -166,7 +195,7 @@ class ScalarDecoder {
   ScalarMath m_;
   ScalarExperts experts_;
   std::size_t samples_ = 0;
-  bool has_rope_ = true;  // the layer at hand
+  LayerKind kind_;  // of the layer at hand
 };
 
 }  // namespace

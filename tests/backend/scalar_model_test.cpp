@@ -84,9 +84,44 @@ TEST_CASE("steps of OLMo 2, Qwen3, SmolLM3, GLM-4's norms and Granite are what t
   for (const char* family : {"olmo2", "qwen3, head_dim: 6", "smollm3, no_rope_layer_interval: 2",
                              "glm4, head_dim: 6, "
                              "partial_rotary_factor: 1, attention_bias: false",
-                             "granite, attention_multiplier: 0.3"}) {
+                             "granite, attention_multiplier: 0.3", "olmo, clip_qkv: 0.05"}) {
     CAPTURE(family);
     check_decoder(("model: {model_type: " + std::string(family) + ", " + shape + "}\n").c_str());
+  }
+}
+
+TEST_CASE("steps of families with attention and MLP side by side are what their formulas say", "[long]") {
+  const std::string shape =
+      ", num_hidden_layers: 2, hidden_size: 24, intermediate_size: 40, num_attention_heads: 4, "
+      "num_key_value_heads: 2, vocab_size: 50";
+  const std::string of_falcon =
+      "falcon, num_hidden_layers: 2, hidden_size: 24, num_attention_heads: 4, vocab_size: 50";
+  for (const std::string& family :
+       {"cohere, logit_scale: 0.3" + shape, "cohere, use_qk_norm: true" + shape,
+        "cohere2, sliding_window: 3, sliding_window_pattern: 2" + shape, of_falcon,
+        of_falcon + ", new_decoder_architecture: true, num_kv_heads: 2, tie_word_embeddings: false",
+        of_falcon + ", parallel_attn: false, multi_query: false, bias: true", "phi" + shape,
+        "stablelm, partial_rotary_factor: 0.7, use_qkv_bias: true" + shape,
+        "stablelm, use_parallel_residual: true, qk_layernorm: true" + shape}) {
+    CAPTURE(family);
+    check_decoder(("model: {model_type: " + family + "}\n").c_str());
+  }
+}
+
+TEST_CASE("steps with Granite's factors and Gemma 3's two rotary bases are what their formulas say",
+          "[long]") {
+  const std::string shape =
+      ", num_hidden_layers: 2, hidden_size: 24, intermediate_size: 40, num_attention_heads: 4, "
+      "num_key_value_heads: 2, vocab_size: 50";
+  for (const std::string& family :
+       {"granite, attention_multiplier: 0.3, embedding_multiplier: 5, residual_multiplier: 0.4, "
+        "logits_scaling: 3, attention_bias: true" +
+            shape,
+        "gemma3_text, head_dim: 6, sliding_window: 3, sliding_window_pattern: 2, rope_theta: 500, "
+        "rope_local_base_freq: 20, query_pre_attn_scalar: 9" +
+            shape}) {
+    CAPTURE(family);
+    check_decoder(("model: {model_type: " + family + "}\n").c_str());
   }
 }
 
@@ -114,7 +149,10 @@ TEST_CASE("a step of a small T5 is what its formulas say, scalar by scalar") {
 }
 
 TEST_CASE("a step of models with experts is what their formulas say, scalar by scalar", "[long]") {
-  for (const char* model : {tiny_mixtral, tiny_qwen, tiny_deepseek}) check_decoder(model);
+  for (const char* model : {tiny_mixtral, tiny_qwen, tiny_deepseek, tiny_dbrx, tiny_llama4}) {
+    CAPTURE(model);
+    check_decoder(model);
+  }
   check_against_scalars({.model = tiny_switch, .more = "moe: {capacity_factor: 0.75}\n"},
                         [](const ModelConfig& config, const ScalarParameters& parameters) {
                           return scalar_step(config, parameters, text("text", 8, 0), text("text", 8, 1),

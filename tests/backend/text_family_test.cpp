@@ -63,6 +63,9 @@ const TextFamily text_families[] = {
     {"glm4",
      "num_hidden_layers: 4, hidden_size: 24, intermediate_size: 40, num_attention_heads: 4, "
      "num_key_value_heads: 2, vocab_size: 50, head_dim: 8"},
+    {"olmo",
+     "num_hidden_layers: 4, hidden_size: 24, intermediate_size: 40, num_attention_heads: 4, "
+     "num_key_value_heads: 2, vocab_size: 50, clip_qkv: 0.05"},
     {"olmo2",
      "num_hidden_layers: 4, hidden_size: 24, intermediate_size: 40, num_attention_heads: 4, "
      "num_key_value_heads: 2, vocab_size: 50"},
@@ -78,6 +81,25 @@ const TextFamily text_families[] = {
     {"starcoder2",
      "num_hidden_layers: 4, hidden_size: 24, intermediate_size: 40, num_attention_heads: 4, "
      "num_key_value_heads: 2, vocab_size: 50, sliding_window: 3"},
+    {"cohere",
+     "num_hidden_layers: 4, hidden_size: 24, intermediate_size: 40, num_attention_heads: 4, "
+     "num_key_value_heads: 2, vocab_size: 50, use_qk_norm: true, logit_scale: 0.3"},
+    {"cohere2",
+     "num_hidden_layers: 4, hidden_size: 24, intermediate_size: 40, num_attention_heads: 4, "
+     "num_key_value_heads: 2, vocab_size: 50, sliding_window: 3, sliding_window_pattern: 2"},
+    {"falcon", "num_hidden_layers: 4, hidden_size: 24, num_attention_heads: 4, vocab_size: 50"},
+    {"phi",
+     "num_hidden_layers: 4, hidden_size: 32, intermediate_size: 40, num_attention_heads: 4, vocab_size: 50"},
+    {"stablelm",
+     "num_hidden_layers: 4, hidden_size: 32, intermediate_size: 40, num_attention_heads: 4, "
+     "num_key_value_heads: 2, vocab_size: 50, use_qkv_bias: true"},
+    {"internlm2",
+     "num_hidden_layers: 4, hidden_size: 24, intermediate_size: 40, num_attention_heads: 4, "
+     "num_key_value_heads: 2, vocab_size: 50, bias: true"},
+    {"granite",
+     "num_hidden_layers: 4, hidden_size: 24, intermediate_size: 40, num_attention_heads: 4, "
+     "num_key_value_heads: 2, vocab_size: 50, attention_multiplier: 0.3, embedding_multiplier: 5, "
+     "residual_multiplier: 0.4, logits_scaling: 3"},
     {"deepseek_v2",
      "num_hidden_layers: 4, hidden_size: 24, intermediate_size: 40, num_attention_heads: 4, vocab_size: 50, "
      "kv_lora_rank: 12, qk_nope_head_dim: 6, qk_rope_head_dim: 4, v_head_dim: 5, n_routed_experts: 4, "

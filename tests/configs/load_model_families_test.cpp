@@ -116,7 +116,7 @@ TEST_CASE("Gemma 2: sandwich norms, GeGLU, soft caps, even layers with a window 
   CHECK(model.activation == Activation::geglu);
   CHECK(model.attention_soft_cap == 50);
   CHECK(model.logit_soft_cap == 30);
-  CHECK(model.embedding_scale);
+  CHECK(model.embedding_multiplier == Approx(59.866518));  // sqrt(3584)
   CHECK(model.tie_word_embeddings);
   CHECK(model.attention_windows.size() == 42);
   CHECK(model.attention_window(0) == 4096);
@@ -137,7 +137,7 @@ TEST_CASE("Phi-3: Llama's layer; all layers with a window; part of a head may be
 TEST_CASE("Qwen3: heads that are not hidden / heads wide, norms of queries and keys") {
   const ModelConfig model = load(job_with(qwen3_json)).model;
   CHECK(model.head_dim == 128);  // 2560 / 32 = 80
-  CHECK(model.qk_norm);
+  CHECK(model.qk_norm == QkNorm::of_heads);
   CHECK_FALSE(model.qkv_bias);
   CHECK(model.attention_windows.empty());
   CHECK(load(job_with(edited(qwen3_json, "\"head_dim\": 128, ", ""))).model == model);
@@ -149,6 +149,8 @@ TEST_CASE("MPT: ALiBi switches the learned positions off; no biases") {
   CHECK(model.max_position_embeddings == 0);
   CHECK_FALSE(model.norm_bias);
   CHECK_FALSE(model.mlp_bias);
+  CHECK(model.qkv_clip == 0);
+  CHECK(load(job_with(edited(mpt_json, "\"clip_qkv\": null", "\"clip_qkv\": 6"))).model.qkv_clip == 6);
   CHECK(model.ffn_hidden_size == 16384);
   const ModelConfig learned = load(job_with(edited(mpt_json, "\"alibi\": true", "\"alibi\": false"))).model;
   CHECK(learned.position_embedding == PositionEmbedding::learned_absolute);
@@ -206,8 +208,6 @@ TEST_CASE("what a family has and simrun does not is refused by name") {
   CHECK(message(edited(bloom_json, "\"apply_residual_connection_post_layernorm\": false",
                        "\"apply_residual_connection_post_layernorm\": true")) ==
         "'apply_residual_connection_post_layernorm: true' is not supported yet");
-  CHECK(message(edited(mpt_json, "\"clip_qkv\": null", "\"clip_qkv\": 6")) ==
-        "clipping queries, keys and values is not supported yet");
   CHECK(message(edited(mpt_json, "\"qk_ln\": false", "\"qk_ln\": true")) ==
         "'qk_ln: true' is not supported yet");
   CHECK(message(edited(mpt_json, "\"low_precision_layernorm\"", "\"rmsnorm\"")) ==

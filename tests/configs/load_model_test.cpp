@@ -86,11 +86,11 @@ TEST_CASE("what a model has and simrun does not is refused where it stands") {
         "n_ctx 512 and n_positions 1024 must agree");
   CHECK(message(edited(gpt2_json, "\"n_ctx\": 1024, ", "\"add_cross_attention\": true, ")) ==
         "'add_cross_attention: true' is not supported yet");
-  CHECK(message("{model_type: falcon}") == "'falcon' for 'model.model_type' is not supported yet");
+  CHECK(message("{model_type: qwen3_next}") == "'qwen3_next' for 'model.model_type' is not supported yet");
   CHECK(message("{model_type: gemma3}") ==
         "gemma3's images are not modelled; its text_config is model_type: gemma3_text");
-  CHECK(message("{model_type: llama4_text}") ==
-        "llama4_text's attention within chunks, and norms of q and k without weights, are not modelled");
+  CHECK(message("{model_type: llama4}") ==
+        "llama4's images are not modelled; its text_config is model_type: llama4_text");
   CHECK(problems_of(job_with_model("{model_type: llama4}")).at(0).hint.starts_with("one of bert, bloom, "));
   CHECK(message("{model_type: mistral, num_hidden_layers: 2, hidden_size: 64, intermediate_size: 64, "
                 "num_attention_heads: 4, vocab_size: 64}") ==

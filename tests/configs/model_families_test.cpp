@@ -40,8 +40,7 @@ TEST_CASE("MiniMax-M2's published config.json is read: its weights' quantization
   "scoring_func": "sigmoid", "shared_intermediate_size": 0, "sliding_window": null,
   "tie_word_embeddings": false, "use_cache": true, "use_mtp": true, "use_qk_norm": true,
   "use_routing_bias": true, "vocab_size": 200064})"));
-  CHECK(job.model.qk_norm_of_all_heads);
-  CHECK_FALSE(job.model.qk_norm);
+  CHECK(job.model.qk_norm == QkNorm::of_all_heads);
   CHECK(job.model.rotary_share == 0.5);
   CHECK(job.model.experts.selection_bias);
   CHECK(job.model.experts.score == RouterScore::sigmoid);

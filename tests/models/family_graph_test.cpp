@@ -96,6 +96,61 @@ TEST_CASE("Qwen3: queries and keys are normalised head by head, before the rotat
   CHECK(elements(graph, graph.tensors[norm.inputs[1]]) == 256);
 }
 
+TEST_CASE("Command R: one norm for attention and MLP; a full layer has no rotation, logits are scaled") {
+  const Graph graph = graph_of("{from: command-r7b, num_hidden_layers: 4}");
+  CHECK(operators_of(graph, 0) == Names{"input_norm", "qkv", "rope", "core_attention", "attention_projection",
+                                        "fc1", "mlp_activation", "fc2", "branch_sum", "mlp_add"});
+  CHECK(find(graph, "qkv", 0).inputs[0] == find(graph, "fc1", 0).inputs[0]);
+  CHECK(operators_of(graph, 3) == Names{"input_norm", "qkv", "core_attention", "attention_projection", "fc1",
+                                        "mlp_activation", "fc2", "branch_sum", "mlp_add"});
+  CHECK(find(graph, "logits_scale", -1).inputs[0] == find(graph, "logits", -1).outputs[0]);
+  // A weight of each of the 96 queries' and 8 keys' heads.
+  const Graph plus = graph_of("{from: command-r-plus-104b, num_hidden_layers: 1}");
+  CHECK(elements(plus, plus.tensors[find(plus, "qk_norm", 0).inputs[1]]) == (96 + 8) * 128);
+}
+
+TEST_CASE("Llama 4: a token's weight scales what its expert reads; chunks, and every fourth layer whole") {
+  const Graph graph = graph_of("{from: llama4-scout, num_hidden_layers: 4, attention_chunk_size: 128}");
+  CHECK(operators_of(graph, 0) == Names{"input_norm",
+                                        "qkv",
+                                        "qk_norm",
+                                        "rope",
+                                        "core_attention",
+                                        "attention_projection",
+                                        "attention_add",
+                                        "mlp_norm",
+                                        "router",
+                                        "route",
+                                        "expert_input_scale",
+                                        "dispatch",
+                                        "expert_fc1",
+                                        "expert_activation",
+                                        "expert_fc2",
+                                        "combine",
+                                        "shared_fc1",
+                                        "shared_activation",
+                                        "shared_fc2",
+                                        "moe_add",
+                                        "mlp_add"});
+  CHECK(find(graph, "qk_norm", 0).inputs.size() == 1);  // no weight
+  CHECK(find(graph, "combine", 0).inputs.size() == 2);  // rows and where they belong
+  CHECK(find(graph, "core_attention", 2).causal == CausalMask{true, 128, true});
+  CHECK(find(graph, "core_attention", 3).causal == CausalMask{true, 0});
+  CHECK(find(graph, "query_scale", 3).outputs[0] == find(graph, "core_attention", 3).inputs[0]);
+}
+
+TEST_CASE(
+    "Gemma 3 turns queries and keys of layers with a window by another base; Granite scales what it adds") {
+  const Graph gemma = graph_of("{from: gemma3-27b, num_hidden_layers: 6}");
+  CHECK(find(gemma, "rope", 0).constants == std::vector<double>{1e4, 1});
+  CHECK(find(gemma, "rope", 5).constants == std::vector<double>{1e6, 1});
+  const Graph granite = graph_of("{from: granite-3.1-8b, num_hidden_layers: 1}");
+  CHECK(find(granite, "attention_output_scale", 0).constants == std::vector<double>{0.22});
+  CHECK(find(granite, "mlp_add", 0).inputs[0] == find(granite, "mlp_output_scale", 0).outputs[0]);
+  CHECK(find(granite, "embedding_scale", -1).constants == std::vector<double>{12});
+  CHECK(find(granite, "logits_scale", -1).constants == std::vector<double>{1 / 16.0});
+}
+
 TEST_CASE("MPT: no biases anywhere, not of the norms either") {
   const Graph graph = graph_of("{from: mpt-7b, n_layers: 1}");
   for (const Tensor& tensor : graph.tensors) {

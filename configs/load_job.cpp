@@ -244,6 +244,8 @@ LoadedJob load_job_tree(ConfigNode& root, std::vector<Diagnostic> problems, cons
   PlanConfig plan;
   read_plan(root.find("plan"), reading, plan);
   plan.overlap_is_open = is_overlap_open(root.find("optimizer"));
+  const ConfigNode* parallelism = root.find("parallelism");
+  plan.exchange_is_open = parallelism == nullptr || parallelism->find("cp_comm_type") == nullptr;
   if (!reading.problems.empty()) refuse(reading);
 
   job.parallelism.pipeline_schedule = printable_name(job.parallelism.pipeline_schedule);

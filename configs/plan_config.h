@@ -25,6 +25,8 @@ struct PlanConfig {
   // Of overlap_grad_reduce and overlap_param_gather none is written false, nor are both written: what is not
   // may be tried.
   bool overlap_is_open = false;
+  // Of cp_comm_type nothing is written: with context parallelism all of its words may be tried.
+  bool exchange_is_open = false;
   double price_per_gpu_hour = 0;  // in any currency; 0: not said
   double watts_per_gpu = 0;       // at the wall; 0: not said
   bool operator==(const PlanConfig&) const = default;

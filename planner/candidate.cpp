@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "planner/sub_mesh.h"
+
 namespace simrun {
 namespace {
 
@@ -40,7 +42,7 @@ class Choices {
     for (const std::int64_t size : divisors(workers())) {
       const bool splits =
           job_.model.num_attention_heads % size == 0 && job_.model.ffn_hidden_size % size == 0;
-      if (splits && (is_fixed_size || size <= job_.cluster.gpus_per_node) &&
+      if (splits && (is_fixed_size || size <= gpus_of_domain(job_.cluster)) &&
           allows("tensor_model_parallel_size", size))
         sizes.push_back(size);
     }
@@ -53,10 +55,22 @@ class Choices {
       const std::int64_t parts = size == 1 ? 1 : 2 * size;  // zigzag
       const bool splits =
           job_.training.seq_length % parts == 0 && (size == 1 || is_fixed("context_parallel_size") ||
-                                                    job_.training.seq_length / size >= least_tokens_of_part);
+                                                    job_.training.seq_length / size >= least_tokens());
       if (splits && allows("context_parallel_size", size)) sizes.push_back(size);
     }
     return sizes;
+  }
+
+  // Of fewer sequences than GPUs all ranks have a part only where sequences are cut.
+  std::int64_t least_tokens() const {
+    const bool is_short = job_.training.global_batch_size < workers();
+    return is_short ? least_tokens_of_part / 4 : least_tokens_of_part;
+  }
+
+  // Attention over a whole row of scores at a time is not joined from parts of it.
+  bool needs_all_to_all() const {
+    return limits_.exchange_is_open &&
+           (job_.model.attention_sinks || job_.training.attention == AttentionKernel::unfused);
   }
 
   std::vector<std::int64_t> pipeline(std::int64_t ranks) const {
@@ -139,16 +153,22 @@ class Choices {
     if (pipeline == 1) {
       if ((limits_.schedules.empty() || named("1f1b")) && allows("virtual_pipeline_model_parallel_size", 1))
         found.emplace_back(1, "");
+      if (named("interleaved_1f1b_overlap") && has_experts() &&
+          allows("virtual_pipeline_model_parallel_size", 1))
+        found.emplace_back(1, "interleaved_1f1b_overlap");
       return found;
     }
     add(1, "1f1b");
     add(1, "zb_h1");
-    if (named("gpipe")) add(1, "gpipe");
+    for (const char* name : {"gpipe", "zb_h2", "dualpipe"})
+      if (named(name)) add(1, name);
+    for (const char* name : {"v_half", "v_min", "dualpipe_v"})
+      if (named(name)) add(2, name);
     if (microbatches % pipeline == 0)
       for (std::int64_t stages = 2; stages <= most_virtual_stages; ++stages) {
         add(stages, "interleaved_1f1b");
-        if (named("interleaved_zb")) add(stages, "interleaved_zb");
-        if (named("looped_bfs")) add(stages, "looped_bfs");
+        for (const char* name : {"interleaved_zb", "looped_bfs", "interleaved_1f1b_overlap"})
+          if (named(name)) add(stages, name);
       }
     // Under ZeRO-2 and 3 one rank would gather tied word embeddings for both of its stages.
     if (named("zb_v") || candidate.zero_stage < 2 || !job_.model.tie_word_embeddings) add(2, "zb_v");
@@ -209,8 +229,11 @@ const char* recompute_word(RecomputeGranularity recompute) {
 }  // namespace
 
 std::string describe(const Candidate& of) {
-  std::string text = fmt::format("tp {}", of.tensor);
+  std::string text = fmt::format("tp {}{}", of.tensor, of.whole_sequences ? " no sp" : "");
   if (of.context > 1) text += fmt::format(" cp {}", of.context);
+  if (of.exchange.kind) text += fmt::format(" {}", exchange_word(*of.exchange.kind));
+  if (of.exchange.kind == ContextExchange::a2a_p2p)
+    text += fmt::format(" {} x {}", of.exchange.a2a_size, of.context / of.exchange.a2a_size);
   text += fmt::format(" pp {}", of.pipeline);
   if (of.virtual_stages > 1) text += fmt::format(" x {}", of.virtual_stages);
   text += fmt::format(" dp {}", of.data);
@@ -234,6 +257,7 @@ void for_each_candidate(const Job& job, const PlanConfig& limits,
         candidate.tensor = tensor;
         candidate.context = context;
         candidate.pipeline = pipeline;
+        if (context > 1 && choices.needs_all_to_all()) candidate.exchange = {ContextExchange::a2a, context};
         candidate.data = world / (tensor * context * pipeline);
         if (!choices.allows("data_parallel_size", candidate.data)) continue;
         visit_experts(choices, candidate, visit);
@@ -244,6 +268,20 @@ bool takes_sequence_parallel(const Job& job, std::int64_t tensor, std::int64_t c
   const bool zigzag = context > 1 && job.parallelism.context_parallel_layout == ContextLayout::zigzag;
   const std::int64_t parts = tensor * context * (zigzag ? 2 : 1);
   return tensor > 1 && job.training.seq_length % parts == 0 && job.training.decoder_seq_length % tensor == 0;
+}
+
+bool takes_sequence_parallel(const Job& job, const Candidate& candidate) {
+  return !candidate.whole_sequences && takes_sequence_parallel(job, candidate.tensor, candidate.context);
+}
+
+const char* exchange_word(ContextExchange kind) {
+  switch (kind) {
+    case ContextExchange::p2p: return "p2p";
+    case ContextExchange::all_gather: return "all_gather";
+    case ContextExchange::a2a: return "a2a";
+    case ContextExchange::a2a_p2p: return "a2a+p2p";
+  }
+  return "";
 }
 
 std::vector<StageContent> balanced_stages(const Job& job, std::int64_t stages) {
@@ -285,6 +323,15 @@ bool has_instances(const Job& job, const Candidate& candidate) {
   return shard % experts == 0 || experts % shard == 0;
 }
 
+static void put_exchange(Parallelism& parallelism, const Candidate& candidate) {
+  const std::int64_t context = candidate.context;
+  if (candidate.exchange.kind) parallelism.cp_comm_type = *candidate.exchange.kind;
+  if (parallelism.cp_comm_type == ContextExchange::a2a)
+    parallelism.context_a2a_size = context;
+  else if (candidate.exchange.kind)
+    parallelism.context_a2a_size = candidate.exchange.a2a_size;
+}
+
 Job with_candidate(Job job, const Candidate& candidate) {
   Parallelism& parallelism = job.parallelism;
   parallelism.tensor_model_parallel_size = candidate.tensor;
@@ -296,7 +343,8 @@ Job with_candidate(Job job, const Candidate& candidate) {
   parallelism.data_parallel_size = candidate.data;
   parallelism.stage_tensor_sizes.clear();
   parallelism.stage_data_sizes.clear();
-  parallelism.sequence_parallel = takes_sequence_parallel(job, candidate.tensor, candidate.context);
+  parallelism.sequence_parallel = takes_sequence_parallel(job, candidate);
+  put_exchange(parallelism, candidate);
   parallelism.pipeline_schedule = candidate.schedule.empty() ? "1f1b" : candidate.schedule;
   parallelism.schedule_csv.reset();
   parallelism.microbatch_group_size_per_vp_stage = candidate.virtual_stages > 1 ? candidate.pipeline : 0;

@@ -13,6 +13,13 @@
 
 namespace simrun {
 
+// How context-parallel ranks attend to whole sequences, where the job leaves that open.
+struct AttentionExchange {
+  std::optional<ContextExchange> kind;                         // nothing: as the job has it
+  std::int64_t a2a_size = 1;                                   // of a2a_p2p: ranks that exchange heads
+  auto operator<=>(const AttentionExchange&) const = default;  // NOLINT(modernize-use-nullptr)
+};
+
 // One way to run a job on its cluster: what Megatron-LM's flags of the same names say.
 struct Candidate {
   std::int64_t tensor = 1, context = 1, pipeline = 1, virtual_stages = 1;
@@ -24,6 +31,10 @@ struct Candidate {
   std::string schedule;  // "" on one pipeline rank
   // Gradients are reduced and parameters gathered behind passes, where the job itself does not say so.
   bool overlaps = false;
+  // Tensor-parallel ranks hold whole sequences, though these would split: sums of activations are reduced
+  // once, where otherwise they are scattered and gathered, and a backward pass gathers them again.
+  bool whole_sequences = false;
+  AttentionExchange exchange = {};
   // Over devices of several kinds.
   DeviceBalance balance = {};
   bool is_as_written = false;  // the job itself, whatever else stands here
@@ -35,16 +46,24 @@ struct Candidate {
 std::string describe(const Candidate& candidate);
 
 // Calls `visit` with every candidate whose sizes divide, within the limits, always in the same order;
-// none is kept. Tensor and expert-tensor parallel stay inside a node, unless they are fixed; a part of a
-// sequence has at least 2,048 tokens, unless that is fixed; microbatches hold at most 64 sequences; sequence
-// parallel is on wherever there is tensor parallel and the sequence splits: it costs no time and saves memory
-// (Korthikanti et al. 2022, section 4.2.2). What only the loader's other rules refuse is still among them.
+// none is kept. Tensor and expert-tensor parallel stay inside a node, or an NVLink domain, unless they are
+// fixed; a part of a
+// sequence has at least 2,048 tokens, 512 where GPUs outnumber sequences, unless that is fixed; microbatches
+// hold at most 64 sequences; sequence parallel is on wherever there is tensor parallel and the sequence
+// splits: it costs no time and saves memory (Korthikanti et al. 2022, section 4.2.2). What only the loader's
+// other rules refuse is still among them.
 void for_each_candidate(const Job& job, const PlanConfig& limits,
                         const std::function<void(const Candidate&)>& visit);
 
 // Whether a sequence of the job, and of its decoder, splits over so many tensor- and context-parallel ranks
 // (in two zigzag blocks each): where it does not, tensor-parallel ranks hold whole sequences.
 bool takes_sequence_parallel(const Job& job, std::int64_t tensor, std::int64_t context);
+
+// Whether the candidate's tensor-parallel ranks divide the sequences between.
+bool takes_sequence_parallel(const Job& job, const Candidate& candidate);
+
+// The word of cp_comm_type.
+const char* exchange_word(ContextExchange kind);
 
 // How the layers of the job's model lie on so many (virtual) stages: as equal as they can be, the stages with
 // the embedding and the loss being the first to have one less. Empty: there are more stages than layers.

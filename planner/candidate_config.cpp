@@ -81,6 +81,17 @@ void put_list(ConfigNode& root, const std::string& section, const std::string& k
   root.find(section)->children.push_back(std::move(list));
 }
 
+// REQUIRES: the section parallelism.
+void put_exchange(ConfigNode& root, const Candidate& candidate) {
+  const AttentionExchange& exchange = candidate.exchange;
+  if (!exchange.kind) return;
+  const bool is_hybrid = *exchange.kind == ContextExchange::a2a_p2p;
+  put_scalar(root, "parallelism.cp_comm_type", plain_scalar(exchange_word(*exchange.kind)));
+  if (is_hybrid)
+    put_list(root, "parallelism", "hierarchical_context_parallel_sizes",
+             {exchange.a2a_size, candidate.context / exchange.a2a_size});
+}
+
 // REQUIRES: the sections training and parallelism.
 void put_balance(ConfigNode& root, const DeviceBalance& balance) {
   if (!balance.layout.empty())
@@ -120,9 +131,9 @@ ConfigNode with_candidate(ConfigNode root, const Job& job, const Candidate& cand
     put("expert_model_parallel_size", candidate.expert);
     put("expert_tensor_parallel_size", candidate.expert_tensor);
   }
-  put_scalar(
-      root, "parallelism.sequence_parallel",
-      plain_scalar(takes_sequence_parallel(job, candidate.tensor, candidate.context) ? "true" : "false"));
+  put_scalar(root, "parallelism.sequence_parallel",
+             plain_scalar(takes_sequence_parallel(job, candidate) ? "true" : "false"));
+  put_exchange(root, candidate);
   if (!candidate.schedule.empty())
     put_scalar(root, "parallelism.pipeline_schedule", plain_scalar(candidate.schedule));
   const std::int64_t stages = candidate.pipeline * candidate.virtual_stages;

@@ -9,6 +9,9 @@
 #include <tuple>
 #include <utility>
 
+#include "planner/candidate_variants.h"
+#include "planner/other_schedules.h"
+
 namespace simrun {
 namespace {
 
@@ -36,7 +39,7 @@ std::optional<Difference> only_difference(const Candidate& a, const Candidate& b
 }  // namespace
 
 std::vector<Candidate> neighbours_of(const Job& job, const PlanConfig& limits, const Candidate& of) {
-  PlanConfig same_ranks = limits;
+  PlanConfig same_ranks = with_schedule_of(limits, of);
   same_ranks.fixed_numbers["tensor_model_parallel_size"] = {of.tensor};
   same_ranks.fixed_numbers["context_parallel_size"] = {of.context};
   same_ranks.fixed_numbers["pipeline_model_parallel_size"] = {of.pipeline};
@@ -44,8 +47,10 @@ std::vector<Candidate> neighbours_of(const Job& job, const PlanConfig& limits, c
   using Side = std::tuple<std::size_t, std::string, std::int64_t>;
   std::map<Side, std::pair<std::int64_t, Candidate>> nearest;
   Candidate alike = of;
-  alike.overlaps = false;
-  for_each_candidate(job, same_ranks, [&](const Candidate& other) {
+  alike.overlaps = alike.whole_sequences = false;
+  alike.exchange = {};
+  for_each_candidate(job, same_ranks, [&](Candidate other) {
+    other.exchange = {};
     const std::optional<Difference> difference = only_difference(alike, other);
     if (!difference) return;
     const std::int64_t away = std::abs(difference->by);
@@ -58,9 +63,12 @@ std::vector<Candidate> neighbours_of(const Job& job, const PlanConfig& limits, c
   found.reserve(nearest.size() + 1);
   for (auto& [side, of_side] : nearest) {
     Candidate& next = of_side.second;
+    next.whole_sequences = of.whole_sequences;
+    next.exchange = of.exchange;
     found.push_back(of.overlaps ? with_other_overlap(job, limits, next).value_or(next) : std::move(next));
   }
   if (const auto other = with_other_overlap(job, limits, of)) found.push_back(*other);
+  for (Candidate& other : variants_of(job, limits, of)) found.push_back(std::move(other));
   std::ranges::sort(found);
   return found;
 }

@@ -177,7 +177,8 @@ Job Estimator::loaded(Candidate candidate) const {
 
 // The loader is asked once for all sizes of microbatches.
 PassCosts Estimator::probed(const Candidate& of) {
-  Split& split = splits_[{of.tensor, of.context, of.expert, of.expert_tensor}];
+  Split& split =
+      splits_[{of.tensor, of.context, of.expert, of.expert_tensor, of.whole_sequences, of.exchange}];
   Candidate single = of;
   single.micro_batch = 1;
   const auto [job, is_new] = split.jobs.try_emplace(of.recompute);
@@ -188,8 +189,9 @@ PassCosts Estimator::probed(const Candidate& of) {
 
 const PassCosts* Estimator::passes_of(const Candidate& of, std::int64_t micro_batch,
                                       RecomputeGranularity recompute) {
-  const auto [slot, is_new] = passes_.try_emplace(
-      PassKey{of.tensor, of.context, of.expert, of.expert_tensor, micro_batch, static_cast<int>(recompute)});
+  const auto [slot, is_new] =
+      passes_.try_emplace(PassKey{of.tensor, of.context, of.expert, of.expert_tensor, micro_batch,
+                                  static_cast<int>(recompute), of.whole_sequences, of.exchange});
   if (is_new)
     slot->second =
         is_probed(micro_batch) ? probed_of(of, micro_batch, recompute) : on_line(of, micro_batch, recompute);
@@ -231,13 +233,15 @@ const StepPrices* Estimator::steps_of(const Candidate& candidate) {
   Candidate of = candidate;
   of.micro_batch = 1;
   of.recompute = RecomputeGranularity::none;
-  const bool sends_alike =
-      takes_sequence_parallel(job_, of.tensor, of.context) == takes_sequence_parallel(job_, of.tensor, 1);
+  of.exchange = {};  // stages of few tokens, whose passes are not priced here
+  const bool sends_alike = of.whole_sequences || takes_sequence_parallel(job_, of.tensor, of.context) ==
+                                                     takes_sequence_parallel(job_, of.tensor, 1);
   if (sends_alike && job_.training.global_batch_size % (of.data * of.context) == 0) {
     of.data *= of.context;
     of.context = 1;
   }
-  return steps_.of({of.tensor, of.context, of.pipeline, of.expert, of.expert_tensor, of.zero_stage > 0},
+  return steps_.of({of.tensor, of.context, of.pipeline, of.expert, of.expert_tensor, of.zero_stage > 0,
+                    of.whole_sequences},
                    [&] { return step_prices(loaded(of), of); });
 }
 

@@ -32,15 +32,16 @@ double memory_excess(const Candidate& candidate);
 // The candidate's job as the loader accepts it; nothing where it does not.
 using LoadCandidate = std::function<std::optional<Job>(const Candidate&)>;
 
-// By tensor, context, expert and expert tensor parallel size, microbatch and recompute; nothing: the sizes do
-// not divide.
-using PassKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, int>;
+// By tensor, context, expert and expert tensor parallel size, microbatch, recompute and what the candidate
+// has of whole_sequences and exchange; nothing: the sizes do not divide.
+using PassKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, int, bool,
+                           AttentionExchange>;
 using PassTable = std::map<PassKey, std::optional<PassCosts>>;
 
 // Prices of steps that the estimators of several threads share: whoever needs some first makes them.
 class SharedStepPrices {
  public:
-  using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, bool>;
+  using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, bool, bool>;
   // nullptr: `make` throws std::invalid_argument or ConfigError, since the sizes do not divide.
   const StepPrices* of(const Key& key, const std::function<StepPrices()>& make);
 
@@ -78,7 +79,8 @@ class Estimator {
                                double tied_elements);
 
  private:
-  using SplitKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
+  using SplitKey =
+      std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, bool, AttentionExchange>;
   using PipelineKey = std::tuple<std::int64_t, std::int64_t, std::string, const PassCosts*>;
   // What is known of one split of the ranks.
   struct Split {

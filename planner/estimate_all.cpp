@@ -10,12 +10,15 @@
 #include <utility>
 
 #include "configs/diagnostics.h"
+#include "planner/candidate_variants.h"
 #include "planner/process_shares.h"
 #include "planner/searched_lines.h"
 #include "sim/in_threads.h"
 
 namespace simrun {
 namespace {
+
+constexpr std::size_t most_heavy = 16;  // of a ZeRO stage
 
 void take_smaller(std::optional<EstimatedCandidate>& smallest, const EstimatedCandidate& other) {
   const auto key = [](const EstimatedCandidate& of) {
@@ -26,12 +29,13 @@ void take_smaller(std::optional<EstimatedCandidate>& smallest, const EstimatedCa
 }
 
 std::string to_text(const EstimatedShare& share) {
-  std::string text = fmt::format("{} {} {} {} {}\n", share.candidates, share.pruned, share.feasible,
-                                 int{share.was_stopped}, int{share.smallest.has_value()});
+  std::string text = fmt::format("{} {} {} {} {} {}\n", share.candidates, share.pruned, share.feasible,
+                                 int{share.was_stopped}, int{share.smallest.has_value()}, share.heavy.size());
   const auto add = [&](const EstimatedCandidate& of) {
     text += estimated_line(of.candidate, of.estimate) + "\n";
   };
   if (share.smallest) add(*share.smallest);
+  for (const EstimatedCandidate& of : share.heavy) add(of);
   for (const EstimatedCandidate& of : share.shortlist) add(of);
   return text;
 }
@@ -43,7 +47,8 @@ EstimatedShare share_from_text(const std::string& text) {
   std::istringstream head(line);
   EstimatedShare share;
   int stopped = 0, has_smallest = 0;
-  head >> share.candidates >> share.pruned >> share.feasible >> stopped >> has_smallest;
+  std::size_t heavy = 0;
+  head >> share.candidates >> share.pruned >> share.feasible >> stopped >> has_smallest >> heavy;
   if (!head) throw std::runtime_error("another process's estimates cannot be read");
   share.was_stopped = stopped != 0;
   while (std::getline(in, line)) {
@@ -52,6 +57,8 @@ EstimatedShare share_from_text(const std::string& text) {
     const EstimatedCandidate of{read->first, read->second};
     if (has_smallest != 0 && !share.smallest)
       share.smallest = of;
+    else if (share.heavy.size() < heavy)
+      share.heavy.push_back(of);
     else
       share.shortlist.push_back(of);
   }
@@ -98,7 +105,7 @@ FamilyEstimates::FamilyEstimates(const PlanBase& base, std::size_t most, const P
 
 EstimatedShare FamilyEstimates::estimate(const EstimatedPart& part) {
   const PlanObjective goal = base_.job.plan.minimise;
-  std::vector<Found> found(options_.threads, {{}, Shortlist(most_, goal)});
+  std::vector<Found> found(options_.threads, {{}, Shortlist(most_, goal), Shortlist(most_heavy, goal)});
   found.front().reports = true;
   in_threads(options_.threads, families_.size(), [&](unsigned thread, std::size_t family) {
     if (!stopped_) estimate_family(family, part, found[thread]);
@@ -106,6 +113,7 @@ EstimatedShare FamilyEstimates::estimate(const EstimatedPart& part) {
   std::vector<EstimatedShare> shares;
   for (Found& of : found) {
     of.share.shortlist = of.shortlist.all_stages();
+    of.share.heavy = of.heavy.all_stages();
     shares.push_back(std::move(of.share));
   }
   EstimatedShare joined = join_shares(shares, most_, goal);
@@ -148,14 +156,18 @@ void FamilyEstimates::visit_family(
     const std::function<std::optional<EstimatedCandidate>(const Candidate&)>& estimate) {
   for_each_candidate(base_.job.job, limits_of(base_.job.plan, families_[family]),
                      [&](const Candidate& candidate) {
-                       if (is_plainest(candidate) != part.is_plainest) return;
+                       if (!part.of_variants && is_plainest(candidate) != part.is_plainest) return;
                        if (!part.only.empty() && !std::ranges::binary_search(part.only, candidate)) return;
-                       if (!goes_on(found.share.candidates, found.reports)) return;
-                       ++found.share.candidates;
-                       const std::optional<EstimatedCandidate> of = estimate(candidate);
-                       const bool is_bound = of && of->estimate.is_bound;
-                       if (is_bound) ++found.share.pruned;
-                       if (of && (!is_bound || part.most_s == 0)) take(*of, found);
+                       std::vector<Candidate> asked{candidate};
+                       if (part.of_variants) asked = variants_of(base_.job.job, base_.job.plan, candidate);
+                       for (const Candidate& one : asked) {
+                         if (!goes_on(found.share.candidates, found.reports)) return;
+                         ++found.share.candidates;
+                         const std::optional<EstimatedCandidate> of = estimate(one);
+                         const bool is_bound = of && of->estimate.is_bound;
+                         if (is_bound) ++found.share.pruned;
+                         if (of && (!is_bound || part.most_s == 0)) take(*of, found);
+                       }
                      });
 }
 
@@ -165,7 +177,10 @@ void FamilyEstimates::take(const EstimatedCandidate& of, Found& found) const {
   double room = of.estimate.room_bytes;
   if (asked > 0) room = std::min(room, static_cast<double>(asked));
   if (of.estimate.peak_bytes <= room) ++found.share.feasible;
-  if (of.estimate.may_fit(room)) found.shortlist.offer(of);
+  if (of.estimate.may_fit(room))
+    found.shortlist.offer(of);
+  else if (of.candidate.pipeline > 1 && of.estimate.step_s > 0)
+    found.heavy.offer(of);
 }
 
 bool FamilyEstimates::goes_on(std::int64_t candidates, bool reports) {
@@ -180,8 +195,9 @@ bool FamilyEstimates::goes_on(std::int64_t candidates, bool reports) {
 
 EstimatedShare join_shares(const std::vector<EstimatedShare>& shares, std::size_t most, PlanObjective goal) {
   EstimatedShare all;
-  Shortlist shortlist(most, goal);
+  Shortlist shortlist(most, goal), heavy(most_heavy, goal);
   for (const EstimatedShare& share : shares) {
+    for (const EstimatedCandidate& of : share.heavy) heavy.offer(of);
     all.candidates += share.candidates;
     all.pruned += share.pruned;
     all.feasible += share.feasible;
@@ -190,11 +206,12 @@ EstimatedShare join_shares(const std::vector<EstimatedShare>& shares, std::size_
     if (share.smallest) take_smaller(all.smallest, *share.smallest);
   }
   all.shortlist = shortlist.all_stages();
+  all.heavy = heavy.all_stages();
   return all;
 }
 
 // Bounds of the plainest candidates tell which of them to estimate first; those tell which others are worth
-// an estimate, and all of these which candidates are that are not so plain.
+// an estimate, and all of these which candidates are that are not so plain. Of the best, variants.
 EstimatedShare estimate_all(const PlanBase& base, std::size_t most, const PlanSearchOptions& options) {
   const PlanObjective goal = base.job.plan.minimise;
   FamilyEstimates estimates(base, most, options);
@@ -226,6 +243,16 @@ EstimatedShare estimate_all(const PlanBase& base, std::size_t most, const PlanSe
   if (!was_stopped) plainest = estimated(part);
   if (!was_stopped) others = estimated({false, most_worth(plainest)});
   EstimatedShare all = join_shares({plainest, others}, most, goal);
+  for (const EstimatedCandidate& of : all.shortlist) {
+    part.only.push_back(of.candidate);
+    part.only.back().overlaps = false;
+  }
+  if (!was_stopped && !has_kinds && !part.only.empty()) {
+    std::ranges::sort(part.only);
+    part.most_s = most_worth(all);
+    part.of_variants = true;
+    all = join_shares({all, estimated(part)}, most, goal);
+  }
   all.was_stopped = was_stopped;
   return all;
 }

@@ -19,6 +19,8 @@ struct EstimatedShare {
   std::int64_t candidates = 0, pruned = 0, feasible = 0;
   std::vector<EstimatedCandidate> shortlist;   // of estimates; or, where there are none, of bounds
   std::optional<EstimatedCandidate> smallest;  // that lacks least memory, or has most to spare
+  // Of pipelines with a rank that is too full by its estimate, though not by far: others may have room.
+  std::vector<EstimatedCandidate> heavy;
   bool was_stopped = false;
 };
 
@@ -27,6 +29,7 @@ struct EstimatedPart {
   bool is_plainest = true;
   double most_s = 0;                 // what is known to take longer is not estimated
   std::vector<Candidate> only = {};  // in order; empty: all of the part
+  bool of_variants = false;          // of `only`, plainest or not, the variants (candidate_variants.h)
 };
 
 // Estimates candidates, family by family, of which every process has its own. REQUIRES: has_layer_kinds(job).
@@ -43,7 +46,7 @@ class FamilyEstimates {
   // What one thread has found.
   struct Found {
     EstimatedShare share;
-    Shortlist shortlist;
+    Shortlist shortlist, heavy;
     bool reports = false;  // it asks whether to go on
   };
   // Estimates every candidate of a family's part with `estimate`, an estimator's.

@@ -5,9 +5,11 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <string>
 #include <tuple>
 #include <utility>
 
+#include "configs/node_groups.h"
 #include "configs/pipeline_layout.h"
 #include "planner/layer_shares.h"
 #include "planner/pipeline_costs.h"
@@ -130,6 +132,33 @@ std::optional<MovedLayers::Lightest> MovedLayers::lightest(const Candidate& cand
   Lightest lightest{candidate, least <= room_of(*passes), *seconds, least};
   lightest.candidate.balance.layout = pipeline_layout_text(stages);
   return lightest;
+}
+
+bool MovedLayers::has_time_for(const Candidate& of) {
+  const std::int64_t stages = of.pipeline * of.virtual_stages;
+  passes_left_ -= 2 * of.microbatches(base_.job.job.training.global_batch_size) * stages;
+  return passes_left_ >= 0;
+}
+
+std::vector<Candidate> lightened(const PlanBase& base, std::vector<EstimatedCandidate> heavy) {
+  constexpr std::size_t most = 10;
+  constexpr int most_alike = 2;
+  if (heavy.empty() || GpuKinds(base.job.job.cluster).count() > 1) return {};
+  std::ranges::stable_sort(heavy, {}, [](const EstimatedCandidate& of) { return of.estimate.step_s; });
+  MovedLayers moved(base);
+  std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t, std::string>, int> alike;
+  std::vector<Candidate> found;
+  for (const EstimatedCandidate& one : heavy) {
+    const Candidate& of = one.candidate;
+    int& known = alike[{of.tensor, of.context, of.pipeline, of.schedule}];
+    if (known == most_alike || found.size() == most) continue;
+    const auto lightest = moved.lightest(of);
+    if (!lightest || !lightest->fits) continue;
+    if (!moved.has_time_for(of)) break;
+    ++known;
+    found.push_back(lightest->candidate);
+  }
+  return found;
 }
 
 std::vector<Candidate> lightest_pipelines(const PlanBase& base, std::size_t most,

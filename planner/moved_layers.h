@@ -9,6 +9,7 @@
 #include "planner/estimate.h"
 #include "planner/evaluate_candidate.h"
 #include "planner/search.h"
+#include "planner/shortlist.h"
 
 namespace simrun {
 
@@ -31,6 +32,8 @@ class MovedLayers {
     bool fits = false;  // by its estimate
     double step_s = 0, peak_bytes = 0;
   };
+  // Whether a search has time to simulate it beside what was asked for before.
+  bool has_time_for(const Candidate& candidate);
   // Nothing where no move helps, all ranks together need too much, or nobody can tell.
   std::optional<Lightest> lightest(const Candidate& candidate);
 
@@ -41,8 +44,14 @@ class MovedLayers {
   SharedStepPrices prices_;
   Estimator estimator_;
   // A second of DeepSeek-V3's search on 2,048 GPUs, of whose steps one has 31,000.
-  std::int64_t passes_left_ = 50'000;
+  static constexpr std::int64_t most_passes = 50'000;
+  std::int64_t passes_left_ = most_passes;
 };
+
+// Of pipelines with a rank that is too full, the fastest by their estimates first: the layers moved to where
+// the fullest rank has less, where all ranks then have enough; at most ten, two of a split and schedule, and
+// no more passes than a search has time to simulate. None on GPUs of several kinds.
+std::vector<Candidate> lightened(const PlanBase& base, std::vector<EstimatedCandidate> heavy);
 
 // Of each split and schedule that the limits leave, in the smallest microbatches with as much recomputed as
 // may be, the layers moved to where the fullest rank has less: at most so many, first what is estimated to

@@ -273,10 +273,14 @@ PipelineCosts pipeline_costs(const Job& job, const Candidate& candidate, const P
 }
 
 bool puts_off_weight_gradients(const Candidate& candidate) {
-  return candidate.schedule.starts_with("zb") || candidate.schedule == "interleaved_zb";
+  return candidate.schedule.starts_with("zb") || candidate.schedule.starts_with("v_") ||
+         candidate.schedule == "interleaved_zb";
 }
 
-bool is_wave(const Candidate& candidate) { return candidate.schedule == "zb_v"; }
+bool is_wave(const Candidate& candidate) {
+  const std::string& of = candidate.schedule;
+  return of == "zb_v" || of == "v_half" || of == "v_min" || of == "dualpipe_v";
+}
 
 std::size_t pipeline_rank_of(const Candidate& candidate, std::size_t stage) {
   return static_cast<std::size_t>(

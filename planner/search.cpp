@@ -19,6 +19,7 @@
 #include "planner/mixed_search.h"
 #include "planner/moved_layers.h"
 #include "planner/ranking.h"
+#include "planner/schedule_starts.h"
 #include "planner/search_start.h"
 #include "sim/in_threads.h"
 
@@ -53,6 +54,15 @@ class Search {
     }
   }
 
+  // Those that were not yet.
+  void simulate(const std::vector<Candidate>& of, PlanSearchResult& result) {
+    std::vector<EstimatedCandidate> next;
+    for (const Candidate& one : of)
+      if (!simulated_.contains(one)) next.push_back({one, {}});
+    if (next.empty() || result.was_stopped) return;
+    simulate(next, result.evaluated + static_cast<std::int64_t>(next.size()), result);
+  }
+
   // A few at a time, until one fits, and no more.
   void simulate_front(const std::vector<EstimatedCandidate>& front, PlanSearchResult& result) {
     for (std::size_t begin = 0; begin < front.size() && fitting_.empty(); begin += few_of_front) {
@@ -78,11 +88,10 @@ class Search {
           for (const Candidate& of : neighbours_of(base_.job.job, limits_, best.candidate))
             if (!simulated_.contains(of)) asked.insert(of);
       if (asked.empty()) return;
-      std::vector<EstimatedCandidate> next;
-      const std::int64_t all = result.evaluated + static_cast<std::int64_t>(asked.size());
-      for (auto of = asked.begin(); of != asked.end() && !result.was_stopped;) {
-        for (next.clear(); of != asked.end() && next.size() < batch_; ++of) next.push_back({*of, {}});
-        simulate(next, all, result);
+      for (auto of = asked.begin(); of != asked.end();) {
+        std::vector<Candidate> next;
+        while (of != asked.end() && next.size() < batch_) next.push_back(*of++);
+        simulate(next, result);
       }
     }
   }
@@ -95,6 +104,8 @@ class Search {
     list_first(best + best / 2 + 1, result);  // as many again: sharing links may change places
     if (!result.was_stopped) simulate_with_contention(result);
     result.is_without_contention = result.was_stopped;
+    improve(result);
+    try_schedules(result);
     improve(result);
     deal_layers(result);
     improve(result);  // what has its layers dealt
@@ -135,13 +146,11 @@ class Search {
   // Where nothing fits with layers as equal as they lie: moved to where the fullest rank has less.
   void lighten(PlanSearchResult& result) {
     if (result.was_stopped || !fitting_.empty() || has_kinds() || !result.has_estimates) return;
-    std::vector<EstimatedCandidate> next;
     const auto goes_on = [&](const PlanSearchProgress& at) {
       return !(result.was_stopped = !evaluator_.goes_on(at));
     };
-    for (const Candidate& of : lightest_pipelines(base_, most_dealt, goes_on))
-      if (!simulated_.contains(of)) next.push_back({of, {}});
-    if (!next.empty()) simulate(next, result.evaluated + static_cast<std::int64_t>(next.size()), result);
+    simulate(lightest_pipelines(base_, most_dealt, goes_on), result);
+    simulate(other_schedules_of(base_, result.rest, std::numeric_limits<double>::infinity()), result);
   }
 
   // What is told of where nothing fits has shared links, too.
@@ -159,11 +168,11 @@ class Search {
     if (result.was_stopped) return;
     sort_by_goal(fitting_, limits_.minimise);
     const std::size_t best = std::min(fitting_.size(), static_cast<std::size_t>(limits_.best));
-    std::vector<EstimatedCandidate> next;
+    std::vector<Candidate> overlapped;
     for (std::size_t i = 0; i < best; ++i)
       if (const auto other = with_other_overlap(base_.job.job, limits_, fitting_[i].candidate))
-        if (!simulated_.contains(*other)) next.push_back({*other, {}});
-    if (!next.empty()) simulate(next, result.evaluated + static_cast<std::int64_t>(next.size()), result);
+        overlapped.push_back(*other);
+    simulate(overlapped, result);
   }
 
   void list_first(std::size_t most, PlanSearchResult& result) {
@@ -191,44 +200,38 @@ class Search {
   }
 
   bool has_kinds() const { return GpuKinds(base_.job.job.cluster).count() > 1; }
-
   // From the best to its neighbours, as long as one is better: what is faster though its estimate lies behind
   // others' often differs from the best in one choice.
   void improve(PlanSearchResult& result) {
     for (int round = 0; round < most_rounds && !result.best.empty() && !result.was_stopped; ++round) {
       const RankedCandidate best = result.best.front();
-      if (best.candidate.is_as_written) return;
-      if (!best.candidate.balance.empty() && has_kinds()) return;  // its climb is add_balanced()'s
-      std::vector<EstimatedCandidate> next;
-      for (Candidate& of : neighbours_of(base_.job.job, limits_, best.candidate)) {
+      // The climb of what is balanced over kinds is add_balanced()'s.
+      if (best.candidate.is_as_written || (!best.candidate.balance.empty() && has_kinds())) return;
+      std::vector<Candidate> neighbours = neighbours_of(base_.job.job, limits_, best.candidate);
+      for (Candidate& of : neighbours)
         if (of.virtual_stages == best.candidate.virtual_stages) of.balance = best.candidate.balance;
-        if (!simulated_.contains(of)) next.push_back({std::move(of), {}});
-      }
-      if (!next.empty()) try_all(next, result);
+      try_all(neighbours, result);
       if (result.was_stopped || result.best.front().candidate == best.candidate) return;
     }
   }
 
-  // The best of each split and schedule, of what was simulated and of what only its estimate speaks for: a
-  // split on which layers lie badly as they are is not simulated.
-  std::vector<Candidate> to_be_dealt(double most) const {
-    std::vector<Candidate> chosen;
-    for (const std::vector<RankedCandidate>& all : {fitting_, as_estimated(shortlist_, simulated_)})
-      for (const RankedCandidate& best : pipelined_starts(all, limits_.minimise, most, most_dealt))
-        chosen.push_back(best.candidate);
-    return chosen;
+  // Under schedules that have no estimates, the best of some splits.
+  void try_schedules(PlanSearchResult& result) {
+    if (result.was_stopped || result.best.empty() || has_kinds()) return;
+    try_all(other_schedules_of(base_, fitting_, near_the_best * goal(result.best.front())), result);
   }
 
   // On one kind of GPU, the best of each split and schedule with their layers dealt by time; of several kinds
   // that is a part of their balances.
   void deal_layers(PlanSearchResult& result) {
     if (result.was_stopped || result.best.empty() || has_kinds()) return;
-    std::vector<EstimatedCandidate> next;
-    for (const Candidate& of : written_layout(base_)) next.push_back({of, {}});
-    for (const Candidate& best : to_be_dealt(near_the_best * goal(result.best.front())))
-      for (const Candidate& of : with_dealt_layers(base_, best))
-        if (!simulated_.contains(of)) next.push_back({of, {}});
-    if (!next.empty()) try_all(next, result);
+    std::vector<Candidate> dealt = written_layout(base_);
+    // A split on which layers lie badly as they are is not simulated: its estimate speaks for it.
+    const double most = near_the_best * goal(result.best.front());
+    for (const std::vector<RankedCandidate>& all : {fitting_, as_estimated(shortlist_, simulated_)})
+      for (const RankedCandidate& best : pipelined_starts(all, limits_.minimise, most, most_dealt))
+        for (Candidate& of : with_dealt_layers(base_, best.candidate)) dealt.push_back(std::move(of));
+    try_all(dealt, result);
   }
 
   // From the best of some splits and schedules, one layer at a time to another stage, as long as that is
@@ -241,11 +244,8 @@ class Search {
     std::set<Candidate> ends;
     for (RankedCandidate at : pipelined_starts(fitting_, limits_.minimise, most, most_moved)) {
       for (int round = 0; round < most_rounds && !result.was_stopped; ++round) {
-        std::vector<EstimatedCandidate> next;
-        for (const Candidate& of : moved.of(at.candidate, moves_at_once))
-          if (!simulated_.contains(of)) next.push_back({of, {}});
         const std::size_t before = fitting_.size();
-        if (!next.empty()) simulate(next, result.evaluated + static_cast<std::int64_t>(next.size()), result);
+        simulate(moved.of(at.candidate, moves_at_once), result);
         const double to_beat = goal(at);
         for (std::size_t i = before; i < fitting_.size(); ++i)
           if (goal(fitting_[i]) < goal(at)) at = fitting_[i];
@@ -285,9 +285,9 @@ class Search {
   }
 
   // Those that are better than the best, simulated with contention, take their places before it.
-  void try_all(const std::vector<EstimatedCandidate>& next, PlanSearchResult& result) {
+  void try_all(const std::vector<Candidate>& next, PlanSearchResult& result) {
     const Newcomers next_ones{fitting_.size(), goal(result.best.front())};
-    simulate(next, result.evaluated + static_cast<std::int64_t>(next.size()), result);
+    simulate(next, result);
     place(next_ones, result, [](const Candidate&) { return true; });
   }
 
@@ -314,7 +314,6 @@ class Search {
   }
 
   double goal(const RankedCandidate& of) const { return goal_of(limits_.minimise, of); }
-
   void simulate_with_contention(PlanSearchResult& result, std::size_t begin, std::size_t end) {
     std::vector<Question> questions;
     for (std::size_t i = begin; i < end; ++i)
@@ -391,6 +390,7 @@ PlanSearchResult search_jobs(const PlanBase& base, const PlanSearchOptions& aske
   }
   Search search(base, options);
   search.simulate_most_promising(share.shortlist, result);
+  search.simulate(lightened(base, share.heavy), result);
   if (!result.has_estimates) search.climb_from_starts(result);
   search.rank(result);
   add_balanced(base, options, result);

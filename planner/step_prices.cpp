@@ -177,7 +177,7 @@ StepPrices step_prices(const Job& job, const Candidate& candidate) {
   shape.pipeline = probed_ranks(candidate.pipeline, all_ways);
   Job probe = probe_job(job, shape, shape.data);
   // Stages send what the candidate's ranks hold, not what they would without its context parallelism.
-  probe.parallelism.sequence_parallel = takes_sequence_parallel(job, candidate.tensor, candidate.context);
+  probe.parallelism.sequence_parallel = takes_sequence_parallel(job, candidate);
   const Plan plan = with_step_clock(compile(probe));
   Durations durations(plan);
   const PricedExchanges found = priced_exchanges(plan);

@@ -26,4 +26,8 @@ bool is_sub_mesh(const Cluster& cluster, std::int64_t devices) {
                                           : devices % cluster.gpus_per_node == 0;
 }
 
+std::int64_t gpus_of_domain(const Cluster& cluster) {
+  return cluster.gpus_per_node * cluster.wiring.nodes_per_domain;
+}
+
 }  // namespace simrun

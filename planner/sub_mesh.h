@@ -24,4 +24,7 @@ std::int64_t tensor_ranks(std::int64_t sequences, std::int64_t devices);
 // A part of a node that divides it, or whole nodes (Zheng et al. 2022, section 5.1).
 bool is_sub_mesh(const Cluster& cluster, std::int64_t devices);
 
+// That reach each other over NVLink: of a node, or of the nodes on one NVLink switch (GB200 NVL72: 72).
+std::int64_t gpus_of_domain(const Cluster& cluster);
+
 }  // namespace simrun

@@ -21,7 +21,7 @@ TEST_CASE("what the search finds is the best of simulating every candidate", "[l
         found_by(base_of(job, with(few_candidates, {"plan.evaluations", "100000"})), 2);
     REQUIRE(all.evaluated > 40);
     const PlanSearchResult few = found_by(base_of(job, with(few_candidates, {"plan.evaluations", "8"})), 2);
-    CHECK(few.evaluated <= 60);  // with neighbours, and layers dealt and moved
+    CHECK(few.evaluated <= 100);  // with neighbours, other schedules, and layers dealt and moved
     REQUIRE(!few.best.empty());
     CHECK(few.best.front().evaluation.step_s <= all.best.front().evaluation.step_s * (1 + 1e-9));
   }
@@ -47,6 +47,30 @@ TEST_CASE("no limit on the pipeline or the schedule makes a plan of few layers f
   const double free = best_with({});
   CHECK(free <= best_with({{"plan.fix.pipeline_model_parallel_size", "2"}}) * (1 + 1e-9));
   CHECK(free <= best_with({{"plan.fix.pipeline_schedule", "[zb_v]"}}) * (1 + 1e-9));
+}
+
+// Four sequences on eight L40S without NVLink: half of the ranks' time is bubbles and transfers.
+TEST_CASE("a schedule that no estimate knows is found where it is faster than all that have one", "[long]") {
+  const auto best_with = [](std::vector<Override> overrides) {
+    LoadOptions load;
+    load.preset_directories = {SIMRUN_SOURCE_DIR "/configs"};
+    load.overrides = std::move(overrides);
+    const PlanSearchResult found = found_by(plan_base(
+        "simrun: 1\n"
+        "model: {model_type: llama, num_hidden_layers: 8, hidden_size: 4096, intermediate_size: 8192, "
+        "num_attention_heads: 32, num_key_value_heads: 8, vocab_size: 32000, max_position_embeddings: "
+        "32768}\n"
+        "training: {seq_length: 4096, micro_batch_size: 1, global_batch_size: 4, precision: bf16}\n"
+        "cluster: {from: pcie4_8xl40s, nodes: 1}\n",
+        "pcie.yaml", load));
+    REQUIRE_FALSE(found.best.empty());
+    return found.best.front();
+  };
+  const RankedCandidate free = best_with({});
+  const RankedCandidate known =
+      best_with({{"plan.fix.pipeline_schedule", "[1f1b, interleaved_1f1b, zb_h1, zb_v]"}});
+  CHECK(free.candidate.schedule == "interleaved_zb");
+  CHECK(free.evaluation.step_s < 0.97 * known.evaluation.step_s);
 }
 
 TEST_CASE("overlap that the job does not write is open, unless one of the two is written false") {
@@ -116,6 +140,8 @@ TEST_CASE("the result is the same for any number of threads, and with what is kn
 TEST_CASE("what processes tell one another is read back to the bit") {
   Candidate candidate;
   candidate.tensor = 8;
+  candidate.whole_sequences = true;
+  candidate.exchange = {ContextExchange::a2a_p2p, 4};
   candidate.recompute = RecomputeGranularity::full;
   Evaluation found;
   found.step_s = 0.1 + 0.2;

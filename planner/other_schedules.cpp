@@ -1,0 +1,59 @@
+#include "planner/other_schedules.h"
+
+#include <algorithm>
+
+namespace simrun {
+namespace {
+
+constexpr const char* hides_exchanges = "interleaved_1f1b_overlap";
+
+bool is_other(const std::string& schedule) {
+  return std::ranges::find(other_schedules(), schedule) != other_schedules().end();
+}
+
+// Of a rank under the schedule; loops of stages keep what the candidate has.
+std::int64_t virtual_stages(const std::string& schedule, const Candidate& of) {
+  if (of.pipeline == 1 || schedule == "zb_h2" || schedule == "dualpipe") return 1;
+  const bool loops = schedule == "interleaved_zb" || schedule == hides_exchanges;
+  return loops ? std::max<std::int64_t>(of.virtual_stages, 2) : 2;
+}
+
+}  // namespace
+
+const std::vector<std::string>& other_schedules() {
+  static const std::vector<std::string> names = {"zb_h2",    "interleaved_zb", "v_half",       "v_min",
+                                                 "dualpipe", "dualpipe_v",     hides_exchanges};
+  return names;
+}
+
+std::vector<Candidate> with_other_schedules(const Job& job, const PlanConfig& limits,
+                                            const Candidate& candidate) {
+  std::vector<Candidate> found;
+  if (!limits.schedules.empty() || candidate.is_as_written) return found;
+  const bool has_experts = job.model.experts.count > 0;
+  const auto may_have = [&](std::int64_t stages) {
+    const auto fixed = limits.fixed_numbers.find("virtual_pipeline_model_parallel_size");
+    return stages * candidate.pipeline <= job.model.num_layers &&
+           (fixed == limits.fixed_numbers.end() ||
+            std::ranges::find(fixed->second, stages) != fixed->second.end());
+  };
+  for (const std::string& schedule : other_schedules()) {
+    const bool hides = schedule == hides_exchanges;
+    Candidate next = candidate;
+    next.schedule = schedule;
+    next.virtual_stages = virtual_stages(schedule, candidate);
+    next.balance = {};
+    if ((candidate.pipeline == 1 && !hides) || (hides && !has_experts)) continue;
+    if (next == candidate || !may_have(next.virtual_stages)) continue;
+    found.push_back(std::move(next));
+  }
+  return found;
+}
+
+PlanConfig with_schedule_of(PlanConfig limits, const Candidate& candidate) {
+  if (limits.schedules.empty() && is_other(candidate.schedule))
+    limits.schedules = {"1f1b", "interleaved_1f1b", "zb_h1", "zb_v", candidate.schedule};
+  return limits;
+}
+
+}  // namespace simrun

@@ -119,6 +119,8 @@ std::string strategy_words(const LayerStrategy& of, std::int64_t ranks) {
   if (of.split.context > 1) sizes.push_back(fmt::format("Ulysses {}", of.split.context));
   const std::int64_t data = ranks / of.split.sharing();
   if (data > 1 || sizes.empty()) sizes.push_back(fmt::format("data {}", data));
+  if (of.split.expert > 1) sizes.back() += fmt::format(", expert {}", of.split.expert);
+  if (of.split.expert_tensor > 1) sizes.back() += fmt::format(", expert tensor {}", of.split.expert_tensor);
   return fmt::format("{}{}{}", fmt::join(sizes, " x "), of.sharded ? ", ZeRO-3" : "",
                      of.recomputed ? ", recomputed" : "");
 }

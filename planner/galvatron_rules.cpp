@@ -17,7 +17,7 @@
 namespace simrun {
 namespace {
 
-bool has_one_split(const GalvatronPlan& plan) {
+bool is_split_alike(const GalvatronPlan& plan) {
   return std::ranges::all_of(plan.layers,
                              [&](const LayerStrategy& of) { return of.split == plan.point.ends; });
 }
@@ -173,7 +173,7 @@ std::string recompute_section(const GalvatronPlan& plan) {
 }  // namespace
 
 std::vector<Override> galvatron_overrides(const Job& job, const GalvatronPlan& plan) {
-  const bool is_plain = has_one_split(plan);
+  const bool is_plain = is_split_alike(plan);
   const LayerSplit& ends = plan.point.ends;
   // Where layers differ, the ranks that no layer gives a sequence of their own.
   const std::int64_t tensor = is_plain ? ends.tensor : tensor_ranks(plan.point.sequences, plan.stage_ranks);
@@ -189,6 +189,10 @@ std::vector<Override> galvatron_overrides(const Job& job, const GalvatronPlan& p
       {"parallelism.pipeline_model_parallel_layout", fmt::format("\"{}\"", stages_text(plan))},
       {"training.micro_batch_size", number(plan.point.sequences * tensor * context / plan.stage_ranks)},
       {"recompute", recompute_section(plan)}};
+  if (job.model.experts.count > 0) {
+    overrides.push_back({"parallelism.expert_model_parallel_size", number(ends.expert)});
+    overrides.push_back({"parallelism.expert_tensor_parallel_size", number(ends.expert_tensor)});
+  }
   if (context > 1) {
     overrides.push_back({"parallelism.cp_comm_type", "a2a"});
     overrides.push_back({"parallelism.context_parallel_layout", "contiguous"});

@@ -40,7 +40,7 @@ std::vector<GalvatronPoint> mixed_points(const Job& job, const GalvatronOptions&
   std::vector<GalvatronPoint> points;
   for (const GalvatronPoint& at : pipeline_points(job))
     for (const LayerSplit& ends : layer_splits(job, job.world_size() / at.pipeline, options.most_split)) {
-      if (ends.context > 1 || !divides_batch(job, at, ends)) continue;
+      if ((ends.context > 1 && !has_one_split(job)) || !divides_batch(job, at, ends)) continue;
       for (const int zero_stage : zero_stages(at))
         for (const bool spreads : {false, true})
           points.push_back({at.pipeline, at.sequences, zero_stage, ends, spreads, {}});

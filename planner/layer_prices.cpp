@@ -1,6 +1,8 @@
 #include "planner/layer_prices.h"
 
 #include <algorithm>
+#include <numeric>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -9,6 +11,22 @@
 #include "planner/sub_mesh.h"
 
 namespace simrun {
+namespace {
+
+// Of a split of the dense layers over so many ranks, those that divide the experts as well.
+void add_expert_splits(const Job& job, std::int64_t ranks, LayerSplit of, std::vector<LayerSplit>& splits) {
+  for (const std::int64_t tensor : std::set{std::int64_t{1}, of.tensor}) {
+    of.expert_tensor = tensor;
+    const std::int64_t most = std::gcd(ranks / tensor, job.model.experts.count);
+    for (const std::int64_t size : std::set{std::int64_t{1}, most % 2 == 0 ? most / 2 : most, most}) {
+      of.expert = size;
+      splits.push_back(of);
+    }
+  }
+}
+
+}  // namespace
+
 std::vector<LayerSplit> layer_splits(const Job& job, std::int64_t ranks, std::int64_t most) {
   std::vector<LayerSplit> splits;
   for (const std::int64_t tensor : prefix_products(ranks))
@@ -18,15 +36,24 @@ std::vector<LayerSplit> layer_splits(const Job& job, std::int64_t ranks, std::in
       // Ulysses' ranks exchange whole groups of heads (configs/context_parallel.cpp).
       const bool has_heads = context == 1 ? job.model.num_attention_heads % tensor == 0
                                           : job.model.num_key_value_heads % sharing == 0;
-      if (has_heads && tensor <= std::min(most, job.cluster.gpus_per_node) && context <= most)
+      if (!has_heads || tensor > std::min(most, gpus_of_domain(job.cluster)) || context > most) continue;
+      if (job.model.experts.count > 0)
+        add_expert_splits(job, ranks, {tensor, context}, splits);
+      else
         splits.push_back({tensor, context});
     }
   return splits;
 }
 
+bool has_one_split(const Job& job) {
+  return job.model.experts.count > 0 || job.training.fp8 || job.training.lora;
+}
+
 Job with_split(Job job, const LayerSplit& split) {
   Parallelism& parallelism = job.parallelism;
   parallelism.tensor_model_parallel_size = parallelism.expert_tensor_parallel_size = split.tensor;
+  if (job.model.experts.count > 0) parallelism.expert_tensor_parallel_size = split.expert_tensor;
+  parallelism.expert_model_parallel_size = split.expert;
   parallelism.context_parallel_size = parallelism.context_a2a_size = split.context;
   parallelism.cp_comm_type = split.context > 1 ? ContextExchange::a2a : ContextExchange::p2p;
   parallelism.context_parallel_layout = ContextLayout::contiguous;
@@ -34,13 +61,24 @@ Job with_split(Job job, const LayerSplit& split) {
   return job;
 }
 
+namespace {
+
+Candidate shape_of(const Job& job, const LayerSplit& split) {
+  Candidate shape;
+  shape.tensor = shape.expert_tensor = split.tensor;
+  if (job.model.experts.count > 0) shape.expert_tensor = split.expert_tensor;
+  shape.expert = split.expert;
+  shape.context = split.context;
+  return shape;
+}
+
+}  // namespace
+
 const PassCosts* LayerPrices::passes(const LayerSplit& split, std::int64_t sequences, bool recomputed) {
   const auto [slot, is_new] = passes_.try_emplace(PassKey{split, sequences, recomputed});
   if (is_new && job_.training.seq_length % split.sharing() == 0)
     slot->second = made_if_divisible([&] {
-      Candidate shape;
-      shape.tensor = shape.expert_tensor = split.tensor;
-      shape.context = split.context;
+      Candidate shape = shape_of(job_, split);
       shape.micro_batch = sequences;
       shape.recompute = recomputed ? RecomputeGranularity::full : RecomputeGranularity::none;
       return PassProbes().costs(with_split(job_, split), shape);
@@ -48,16 +86,16 @@ const PassCosts* LayerPrices::passes(const LayerSplit& split, std::int64_t seque
   return slot->second ? &*slot->second : nullptr;
 }
 
-const StepPrices* LayerPrices::steps(std::int64_t tensor, std::int64_t pipeline) {
-  const auto [slot, is_new] = steps_.try_emplace({tensor, pipeline});
+const StepPrices* LayerPrices::steps(LayerSplit split, std::int64_t pipeline) {
+  split.context = 1;  // its ranks sum gradients as data-parallel ones do
+  const auto [slot, is_new] = steps_.try_emplace({split, pipeline});
   if (is_new)
     slot->second = made_if_divisible([&] {
-      Candidate shape;
-      shape.tensor = shape.expert_tensor = tensor;
+      Candidate shape = shape_of(job_, split);
       shape.pipeline = pipeline;
       shape.zero_stage = 1;
-      shape.data = job_.world_size() / (tensor * pipeline);
-      return step_prices(with_split(job_, {tensor, 1}), shape);
+      shape.data = job_.world_size() / (split.tensor * pipeline);
+      return step_prices(with_split(job_, split), shape);
     });
   return slot->second ? &*slot->second : nullptr;
 }

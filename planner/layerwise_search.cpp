@@ -34,8 +34,8 @@ LayerwiseSearch::LayerwiseSearch(const Job& job, LayerPrices& prices, const Galv
   std::vector<LayerSplit> splits = layer_splits(job, ranks_, options.most_split);
   const auto copies_heads = [&](std::int64_t tensor) { return copies_key_value_heads(job.model, tensor); };
   // Unlike layers have one graph, and one with copied heads has operators of its own.
-  const bool is_uniform =
-      copies_heads(point.ends.tensor) || copies_heads(tensor_ranks(point.sequences, ranks_));
+  const bool is_uniform = has_one_split(job) || copies_heads(point.ends.tensor) ||
+                          copies_heads(tensor_ranks(point.sequences, ranks_));
   std::erase_if(splits, [&](const LayerSplit& split) {
     if (point.sequences % (ranks_ / split.sharing()) != 0) return true;
     if (point.only) return point.only->split != split;
@@ -97,14 +97,24 @@ double LayerwiseSearch::hidden_seconds_of(const PassTimesOfLayer& times) const {
 std::optional<LayerwiseSearch::LayerWay> LayerwiseSearch::priced(const LayerStrategy& strategy,
                                                                  const PartCost& part,
                                                                  const PassCosts& costs) const {
-  const StepPrices* step = prices_.steps(strategy.split.tensor, point_.pipeline);
+  const StepPrices* step = prices_.steps(strategy.split, point_.pipeline);
   if (step == nullptr) return std::nullopt;
   const std::int64_t data = ranks_ / strategy.split.tensor;
-  const double elements = part.dense_elements, sharers = static_cast<double>(data);
-  const double gather = step->gather_s(0, elements, 0), reduce = step->reduce_s(0, elements, 0);
+  const double dense = part.dense_elements, experts = part.expert_elements, elements = dense + experts;
+  const double frozen = part.frozen_elements, frozen_experts = part.frozen_expert_elements;
+  const auto sharers = static_cast<double>(data),
+             sharers_of_experts = static_cast<double>(ranks_ / strategy.split.sharing_experts());
+  const double shards = dense / sharers + experts / sharers_of_experts;  // elements of a rank
+  // Frozen weights are gathered where they are sharded, and never reduced.
+  const double gathered = strategy.sharded ? 1 : 0;
+  const double gather = step->gather_s(0, dense + gathered * frozen, experts + gathered * frozen_experts);
+  const double reduce = step->reduce_s(0, dense, experts);
   const bool keeps_gradients = point_.zero_stage < 2 && !strategy.sharded;
   PassTimesOfLayer times{.forward = part.forward_s, .backward = part.backward_s};
-  times.update = step->update_s_per_element * elements / sharers;
+  times.update = step->update_s_per_element * shards;
+  // Copies of weights in fp8 are cast in a step's first pass; whoever gathers weights casts them again.
+  (strategy.sharded ? times.forward : times.update) += part.cast_s;
+  if (strategy.sharded) times.backward += part.cast_s;
   // The weights that a step has updated are gathered while the next one's first pass runs.
   (strategy.sharded ? times.forward_exchange : times.gather_once) = gather;
   (keeps_gradients ? times.reduce_once : times.backward_exchange) = reduce;
@@ -114,11 +124,14 @@ std::optional<LayerwiseSearch::LayerWay> LayerwiseSearch::priced(const LayerStra
   way.group =
       static_cast<std::size_t>(std::ranges::find(groups_, strategy.split.sharing()) - groups_.begin());
   way.times = times;
-  way.elements = std::llround(elements);
+  way.elements = std::llround(elements + frozen + frozen_experts);
   way.seconds = point_.spreads_sharded ? hidden_seconds_of(times) : seconds_of(times);
-  way.fixed_bytes =
-      elements * (costs.weight_bytes / (strategy.sharded ? sharers : 1) +
-                  costs.gradient_bytes / (keeps_gradients ? 1 : sharers) + costs.state_bytes / sharers);
+  const double kept_frozen =
+      strategy.sharded ? frozen / sharers + frozen_experts / sharers_of_experts : frozen + frozen_experts;
+  way.fixed_bytes = costs.weight_bytes * (strategy.sharded ? shards : elements) +
+                    costs.gradient_bytes * (keeps_gradients ? elements : shards) +
+                    costs.state_bytes * shards + costs.weight_bytes * kept_frozen +
+                    (strategy.sharded ? 0 : part.copy_bytes + part.frozen_copy_bytes);
   way.held_bytes = part.held_bytes;
   return way;
 }

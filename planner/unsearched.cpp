@@ -29,8 +29,6 @@ class Collected {
   // What neither Alpa's search nor Galvatron's knows.
   void add_common(const Job& job) {
     add(job.training.documents.has_value(), "training.documents", "packed documents are not searched");
-    add(job.training.fp8.has_value(), "training.precision", "fp8 is not searched");
-    add(job.training.lora.has_value(), "training.lora", "LoRA is not searched");
     add(!job.training.replica_micro_batch_sizes.empty(), "training.replica_micro_batch_sizes",
         "replicas with batches of unlike size are not searched",
         GpuKinds(job.cluster).count() > 1 ? "--plan and --plan whale balance them." : "leave it out.");
@@ -88,6 +86,8 @@ std::vector<Unsearched> all_but_memory(const PlanConfig& limits, std::string_vie
 std::vector<Unsearched> unsearched_by_alpa(const Job& job) {
   Collected found;
   found.add_common(job);
+  found.add(job.training.fp8.has_value(), "training.precision", "fp8 is not searched");
+  found.add(job.training.lora.has_value(), "training.lora", "LoRA is not searched");
   found.add(!job.optimizer.zero_3_layers.empty(), "optimizer.zero_3_layers",
             "layers with ZeRO-3 of their own are not searched", "leave it out, or --plan galvatron.");
   found.add(GpuKinds(job.cluster).count() > 1, "cluster.node_groups",
@@ -103,7 +103,6 @@ std::vector<Unsearched> unsearched_by_galvatron(const Job& job) {
   found.add_common(job);
   found.add(job.model.family != ModelFamily{}, "model",
             "layers of their own are searched for decoder-only transformers");
-  found.add(job.model.experts.count > 0, "model", "models with experts are not searched layer by layer");
   found.add(job.model.num_nextn_predict_layers > 0, "model.num_nextn_predict_layers",
             "multi-token prediction is not searched");
   found.add(!job.model.frozen.empty(), "model.frozen", "frozen parameters are not searched");

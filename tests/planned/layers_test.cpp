@@ -19,8 +19,17 @@ constexpr const char* four_layers =
     "unfused}\n"
     "cluster: {from: dgx_a100, nodes: 1, gpus_per_node: 4}\n";
 
-void check_equals_one_rank(const std::vector<Override>& overrides) {
-  const Job job = job_from(four_layers, overrides);
+constexpr const char* with_experts =
+    "simrun: 1\n"
+    "model: {model_type: mixtral, num_hidden_layers: 4, hidden_size: 16, intermediate_size: 16,\n"
+    "  num_attention_heads: 4, num_key_value_heads: 4, vocab_size: 128, max_position_embeddings: 8,\n"
+    "  num_local_experts: 4, num_experts_per_tok: 2}\n"
+    "training: {seq_length: 8, micro_batch_size: 1, global_batch_size: 8, precision: fp32, attention: "
+    "unfused}\n"
+    "cluster: {from: dgx_a100, nodes: 1, gpus_per_node: 4}\n";
+
+void check_equals_one_rank(const std::vector<Override>& overrides, const char* text = four_layers) {
+  const Job job = job_from(text, overrides);
   check_equal(checked_run(compile(job)), checked_run(compile(reference_job(job))), 1e-10);
 }
 
@@ -69,23 +78,57 @@ TEST_CASE("layers of unlike splits, sharded and recomputed or not, compute what 
   }
 }
 
-TEST_CASE("every plan that the search proposes runs and computes what one rank does") {
-  const Job job = job_from(four_layers);
-  LayerPrices prices(job);
+namespace {
+
+// What the proposals had that were run, within limits of so many KiB.
+struct Proposed {
   bool are_unlike = false;
-  std::set<std::int64_t> pipelines;
-  for (const std::int64_t kib : {0, 300, 200, 150}) {
-    const GalvatronProposals found = galvatron_plans(job, prices, {.max_memory = kib << 10, .plans = 20});
-    for (const auto* plans : {&found.mixed, &found.uniform})
-      for (const GalvatronPlan& plan : *plans) {
-        CAPTURE(kib, plan.point.pipeline, plan.microbatches, plan.point.zero_stage);
-        pipelines.insert(plan.point.pipeline);
-        are_unlike |= !plan.is_uniform();
-        check_equals_one_rank(galvatron_overrides(job, plan));
+  std::set<std::int64_t> pipelines, experts, contexts;
+};
+
+Proposed check_proposals(const char* text, const std::vector<Override>& overrides,
+                         const std::vector<std::int64_t>& limits, std::size_t plans) {
+  const Job job = job_from(text, overrides);
+  LayerPrices prices(job);
+  Proposed proposed;
+  for (const std::int64_t kib : limits) {
+    const GalvatronProposals found = galvatron_plans(job, prices, {.max_memory = kib << 10, .plans = plans});
+    for (const auto* of : {&found.mixed, &found.uniform})
+      for (const GalvatronPlan& plan : *of) {
+        CAPTURE(kib, plan.point.pipeline, plan.microbatches, plan.point.zero_stage, plan.point.ends.tensor,
+                plan.point.ends.context, plan.point.ends.expert, plan.point.ends.expert_tensor);
+        proposed.pipelines.insert(plan.point.pipeline);
+        proposed.experts.insert(plan.point.ends.expert);
+        proposed.contexts.insert(plan.point.ends.context);
+        proposed.are_unlike |= !plan.is_uniform();
+        std::vector<Override> of_plan = overrides;
+        for (Override& one : galvatron_overrides(job, plan)) of_plan.push_back(std::move(one));
+        check_equals_one_rank(of_plan, text);
       }
   }
-  CHECK(are_unlike);
-  CHECK(pipelines == std::set<std::int64_t>{1, 2, 4});
+  return proposed;
+}
+
+}  // namespace
+
+TEST_CASE("every plan that the search proposes runs and computes what one rank does") {
+  const Proposed proposed = check_proposals(four_layers, {}, {0, 300, 200, 150}, 20);
+  CHECK(proposed.are_unlike);
+  CHECK(proposed.pipelines == std::set<std::int64_t>{1, 2, 4});
+}
+
+TEST_CASE("plans of experts, over ranks of their own number, compute what one rank does") {
+  const Proposed proposed = check_proposals(with_experts, {}, {0, 400, 250}, 12);
+  CHECK(proposed.are_unlike);
+  CHECK(proposed.experts.contains(4));
+  CHECK(proposed.experts.size() > 1);
+  CHECK(proposed.pipelines.size() > 1);
+}
+
+TEST_CASE("plans of adapters beside frozen layers, sharded or not, compute what one rank does") {
+  const std::vector<Override> lora{{"training.lora", "{rank: 2, targets: [qkv, fc1]}"}};
+  const Proposed proposed = check_proposals(four_layers, lora, {0, 120, 80}, 8);
+  CHECK(proposed.pipelines.size() > 1);
 }
 
 }  // namespace simrun

@@ -180,9 +180,14 @@ TEST_CASE("layers whose key and value heads are copied are not mixed with others
 
 TEST_CASE("what is not searched is said, and nothing that fits is no plan", "[long]") {
   CHECK(unsearched_by_galvatron(preset_job("llama3-8b-8xh100")).empty());
-  const std::vector<Unsearched> experts = unsearched_by_galvatron(preset_job("tiny-moe-8ranks"));
-  REQUIRE(experts.size() == 1);
-  CHECK(experts.front() == Unsearched{"model", "models with experts are not searched layer by layer",
+  CHECK(unsearched_by_galvatron(preset_job("tiny-moe-8ranks")).empty());
+  const std::vector<Unsearched> packed = unsearched_by_galvatron(preset_job("llama2-7b-lora-8xh100"));
+  REQUIRE(packed.size() == 1);  // its adapters are searched
+  CHECK(packed.front().key == "training.documents");
+  const std::vector<Unsearched> further = unsearched_by_galvatron(preset_job("deepseek-v3-1024xh100"));
+  REQUIRE(further.size() == 1);
+  CHECK(further.front() == Unsearched{"model.num_nextn_predict_layers",
+                                      "multi-token prediction is not searched",
                                       "--plan searches such jobs."});
   const JobLoader load = loader_for(gpt_on(eight_a100, "bf16", 1024));
   const GalvatronOutcome nothing = plan_by_galvatron(load, {.max_memory = 1 << 20});

@@ -14,7 +14,8 @@ namespace {
 void read_attention_and_delta_net(const ModelKeys& keys) {
   ModelConfig& model = keys.model;
   model.qkv_bias = model.projection_bias = keys.section.boolean("attention_bias", false);
-  model.qk_norm = model.attention_output_gate = true;
+  model.qk_norm = QkNorm::of_heads;
+  model.attention_output_gate = true;
   read_rotary_share(keys, 0.25);
   refuse_if_true(keys, "use_sliding_window");
   read_delta_net(keys);

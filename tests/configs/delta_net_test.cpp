@@ -29,7 +29,8 @@ TEST_CASE("of Qwen3-Next every fourth layer attends, or those that layer_types s
   CHECK(model.delta_net.convolved() == 2 * 2048 + 4096);
   CHECK(model.rotary_share == 0.25);
   CHECK(model.head_dim == 256);
-  CHECK((model.attention_output_gate && model.qk_norm && model.experts.shared_gate));
+  CHECK((model.attention_output_gate && model.experts.shared_gate));
+  CHECK(model.qk_norm == QkNorm::of_heads);
   CHECK(load(next_job(", full_attention_interval: 2")).model.layer_contents ==
         std::vector{linear, full, linear, full});
   CHECK(load(next_job(", layer_types: [full_attention, linear_attention, linear_attention, full_attention]"))

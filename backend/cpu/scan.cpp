@@ -56,12 +56,12 @@ struct ScanParameters {
   }
 };
 
-// One group of one sample: its rows of tensors [batch, sequence, groups, width].
+// One group of one sample: its rows of a tensor [batch, sequence, groups, width].
 template <class Real>
-struct RowsOf : GroupRows<Real> {
-  RowsOf(const ScanSizes& s, Real* of, std::int64_t width, std::int64_t sample, std::int64_t group)
-      : GroupRows<Real>{of + (sample * s.length * s.groups + group) * width, s.groups * width} {}
-};
+GroupRows<Real> rows_of_group(const ScanSizes& s, Real* of, std::int64_t width, std::int64_t sample,
+                              std::int64_t group) {
+  return {of + (sample * s.length * s.groups + group) * width, s.groups * width};
+}
 
 // Of x, B and C of every position.
 template <class Real>
@@ -246,10 +246,10 @@ void run_scan(const KernelCall& call) {
   const ScanParameters<Real> parameters(call.inputs, 1);
   for (std::int64_t b = 0; b < s.batch; ++b)
     for (std::int64_t g = 0; g < s.groups; ++g)
-      scan_group<Real>(s, RowsOf<Real>(s, reals<Real>(call.inputs[0]), s.packed, b, g),
+      scan_group<Real>(s, rows_of_group(s, reals<Real>(call.inputs[0]), s.packed, b, g),
                        parameters.of_group(s, g),
-                       RowsOf<Real>(s, reals<Real>(call.outputs[0]), s.inner, b, g),
-                       RowsOf<Real>(s, reals<Real>(call.outputs[1]), s.inner, b, g));
+                       rows_of_group(s, reals<Real>(call.outputs[0]), s.inner, b, g),
+                       rows_of_group(s, reals<Real>(call.outputs[1]), s.inner, b, g));
 }
 
 template <class Real>
@@ -262,9 +262,10 @@ void run_scan_backward(const KernelCall& call) {
   std::vector<Real> ungated(static_cast<std::size_t>(s.length * s.inner));
   for (std::int64_t b = 0; b < s.batch; ++b)
     for (std::int64_t g = 0; g < s.groups; ++g) {
-      const RowsOf<Real> from(s, reals<Real>(in0), s.packed, b, g), dfrom(s, to.packed, s.packed, b, g);
-      const RowsOf<Real> dgated(s, reals<Real>(gradient), s.inner, b, g),
-          y(s, reals<Real>(scanned), s.inner, b, g);
+      const GroupRows<Real> from = rows_of_group(s, reals<Real>(in0), s.packed, b, g),
+                            dfrom = rows_of_group(s, to.packed, s.packed, b, g);
+      const GroupRows<Real> dgated = rows_of_group(s, reals<Real>(gradient), s.inner, b, g),
+                            y = rows_of_group(s, reals<Real>(scanned), s.inner, b, g);
       for (std::int64_t t = 0; t < s.length; ++t)
         for (std::int64_t c = 0; c < s.inner; ++c) {
           const Real z = from.at(t)[c];
@@ -275,7 +276,7 @@ void run_scan_backward(const KernelCall& call) {
       GroupGradients<Real> gradients{std::vector<Real>(of.rows.values.size()), of_parameters.of_group(s, g)};
       ScanSizes alone = s;  // the group's channels lie by themselves
       alone.groups = 1;
-      const RowsOf<Real> channels(alone, ungated.data(), s.inner, 0, 0);
+      const GroupRows<Real> channels = rows_of_group(alone, ungated.data(), s.inner, 0, 0);
       for (std::int64_t h = 0; h < s.heads; ++h) {
         const ScanHead<Real> head(s, from, of.rows, of.parameters, h);
         HeadBackward<Real>(s, head, h).run(channels, of.parameters.skip[h], dfrom, gradients);

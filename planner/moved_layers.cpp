@@ -30,6 +30,24 @@ void move(std::vector<StageContent>& stages, std::size_t from, std::size_t to) {
   ++stages[to].layers;
 }
 
+// The same layers, so many fewer than an equal share on the first stage and on the last, the rest as equal as
+// they can be; empty where that leaves a stage too few.
+std::vector<StageContent> fewer_at_ends(std::vector<StageContent> stages, std::int64_t fewer_first,
+                                        std::int64_t fewer_last) {
+  if (stages.size() < 3) return {};
+  std::int64_t layers = 0;
+  for (const StageContent& stage : stages) layers += stage.layers;
+  const auto all = static_cast<std::int64_t>(stages.size()), share = (layers + all - 1) / all;
+  stages.front().layers = share - fewer_first;
+  stages.back().layers = share - fewer_last;
+  const std::int64_t rest = layers - stages.front().layers - stages.back().layers, inner = all - 2;
+  for (std::int64_t s = 0; s < inner; ++s)
+    stages[static_cast<std::size_t>(s + 1)].layers = rest / inner + (s < rest % inner ? 1 : 0);
+  const bool has_too_few = std::ranges::any_of(
+      stages, [](const StageContent& stage) { return stage.layers < least_layers(stage); });
+  return has_too_few ? std::vector<StageContent>{} : stages;
+}
+
 // One layer of the fullest rank to another one, the emptiest first, if that leaves all of them with less than
 // it had; `now` is what every rank needs.
 template <typename Peaks>
@@ -109,6 +127,29 @@ double MovedLayers::room_of(const PassCosts& passes) const {
   return limit > 0 ? std::min(passes.room_bytes, limit) : passes.room_bytes;
 }
 
+std::optional<MovedLayers::Lightest> MovedLayers::with_lighter_ends(const Candidate& candidate) {
+  constexpr std::int64_t most_fewer_first = 2, most_fewer_last = 4;
+  const std::optional<Job> job = accepted_job(base_, candidate);
+  const PassCosts* passes = estimator_.passes_of(candidate, candidate.micro_batch, candidate.recompute);
+  if (!job || passes == nullptr) return std::nullopt;
+  const std::vector costs(static_cast<std::size_t>(candidate.pipeline), passes);
+  const auto microbatches = static_cast<double>(candidate.microbatches(job->training.global_batch_size));
+  std::optional<Lightest> best;
+  for (std::int64_t first = 0; first <= most_fewer_first; ++first)
+    for (std::int64_t last = 0; last <= most_fewer_last; ++last) {
+      const std::vector<StageContent> stages = fewer_at_ends(job->parallelism.stages, first, last);
+      if (stages.empty()) continue;
+      const PipelineCosts pipeline = pipeline_costs(candidate, stages, costs);
+      const double peak = std::ranges::max(peaks_of_ranks(*passes, candidate, microbatches, pipeline));
+      if (peak > room_of(*passes)) continue;
+      const auto seconds = estimator_.step_s(candidate, pipeline, passes->tied_elements);
+      if (!seconds || (best && best->step_s <= *seconds)) continue;
+      best = Lightest{candidate, true, *seconds, peak};
+      best->candidate.balance.layout = pipeline_layout_text(stages);
+    }
+  return best;
+}
+
 std::optional<MovedLayers::Lightest> MovedLayers::lightest(const Candidate& candidate) {
   const std::optional<Job> job = accepted_job(base_, candidate);
   const PassCosts* passes = estimator_.passes_of(candidate, candidate.micro_batch, candidate.recompute);
@@ -152,7 +193,8 @@ std::vector<Candidate> lightened(const PlanBase& base, std::vector<EstimatedCand
     const Candidate& of = one.candidate;
     int& known = alike[{of.tensor, of.context, of.pipeline, of.schedule}];
     if (known == most_alike || found.size() == most) continue;
-    const auto lightest = moved.lightest(of);
+    auto lightest = moved.with_lighter_ends(of);
+    if (!lightest) lightest = moved.lightest(of);
     if (!lightest || !lightest->fits) continue;
     if (!moved.has_time_for(of)) break;
     ++known;

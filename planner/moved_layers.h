@@ -26,16 +26,20 @@ class MovedLayers {
   // do not divide.
   std::vector<Candidate> of(const Candidate& candidate, std::size_t most);
 
-  // With layers moved one by one for as long as the fullest rank is estimated to need less.
+  // Layers on stages in another way, and what that is estimated to take.
   struct Lightest {
     Candidate candidate;
-    bool fits = false;  // by its estimate
+    bool fits = false;
     double step_s = 0, peak_bytes = 0;
   };
+  // With layers moved one by one for as long as the fullest rank needs less. Nothing where no move helps, all
+  // ranks together need too much, or nobody can tell.
+  std::optional<Lightest> lightest(const Candidate& candidate);
+  // With fewer layers on the first stage, which holds most microbatches, and on the last, which has the head:
+  // of what fits the fastest; nothing where none does.
+  std::optional<Lightest> with_lighter_ends(const Candidate& candidate);
   // Whether a search has time to simulate it beside what was asked for before.
   bool has_time_for(const Candidate& candidate);
-  // Nothing where no move helps, all ranks together need too much, or nobody can tell.
-  std::optional<Lightest> lightest(const Candidate& candidate);
 
  private:
   double room_of(const PassCosts& passes) const;
@@ -44,8 +48,7 @@ class MovedLayers {
   SharedStepPrices prices_;
   Estimator estimator_;
   // A second of DeepSeek-V3's search on 2,048 GPUs, of whose steps one has 31,000.
-  static constexpr std::int64_t most_passes = 50'000;
-  std::int64_t passes_left_ = most_passes;
+  std::int64_t passes_left_ = 50'000;
 };
 
 // Of pipelines with a rank that is too full, the fastest by their estimates first: the layers moved to where

@@ -61,6 +61,7 @@ TEST_CASE("a schedule that no estimate knows is found where it is faster than al
         "num_attention_heads: 32, num_key_value_heads: 8, vocab_size: 32000, max_position_embeddings: "
         "32768}\n"
         "training: {seq_length: 4096, micro_batch_size: 1, global_batch_size: 4, precision: bf16}\n"
+        "parallelism: {context_parallel_size: 2}\n"
         "cluster: {from: pcie4_8xl40s, nodes: 1}\n",
         "pcie.yaml", load));
     REQUIRE_FALSE(found.best.empty());

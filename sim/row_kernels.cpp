@@ -136,8 +136,9 @@ std::vector<RowKernel> permute_kernels(const Plan& plan, const Instruction& inst
 std::vector<RowKernel> norm_kernels(const Plan& plan, const Instruction& instruction, double fused_bytes) {
   const double efficiency = plan.framework.kernels.norm_efficiency;
   std::vector<RowKernel> kernels{{fused_bytes / efficiency}};
-  const bool is_weighted = instruction.inputs.size() > 3;
-  if (instruction.opcode == Opcode::norm_backward && is_weighted) {
+  // Of gradient, x and statistics, without a weight, there is no such gradient.
+  const bool is_unweighted = instruction.inputs.size() == 3 && instruction.outputs.size() == 1;
+  if (instruction.opcode == Opcode::norm_backward && !is_unweighted) {
     const Buffer& rows = plan.buffers[instruction.outputs.at(0)];
     kernels.push_back({2.0 * static_cast<double>(rows.stored_bytes()) / efficiency});
   }

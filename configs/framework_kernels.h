@@ -28,8 +28,8 @@ struct FrameworkKernels {
   // host is never late (CUDA graphs).
   double host_dispatch_s = 0;
   // What the host takes for every expert's part of a product beyond that, where experts' products are not one
-  // kernel: Transformer Engine's GroupedLinear calls cuBLAS for each (pytorch/csrc/extensions/gemm.cpp), a loop
-  // over experts issues all of an expert's operators.
+  // kernel: Transformer Engine's GroupedLinear calls cuBLAS for each (pytorch/csrc/extensions/gemm.cpp), a
+  // loop over experts issues all of an expert's operators.
   double expert_dispatch_s = 0;
   // What the host does once a step while the device waits: it reads the gradients' norm and the loss, writes
   // logs, fetches the next batch, and begins with nothing queued.

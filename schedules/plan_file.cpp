@@ -216,8 +216,8 @@ bool is_new_in_version_23(const Plan& plan) {
 }
 
 // Experts whose products the host issues one by one, attention within chunks, and operators that came with
-// Gated DeltaNet layers, gates of attention's output, weights of what experts read, norms of each head with its
-// own weights, norms without weights, clipped heads and queries scaled by their position.
+// Gated DeltaNet layers, gates of attention's output, weights of what experts read, norms of each head with
+// its own weights, norms without weights, clipped heads and queries scaled by their position.
 bool is_new_in_version_24(const Plan& plan) {
   const bool issues_experts =
       plan.framework.kernels.expert_dispatch_s > 0 &&

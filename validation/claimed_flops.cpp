@@ -166,8 +166,8 @@ bool ends_with_parameters(const std::string& text, std::size_t at) {
   const bool multiplies = text.substr(end, next - end).find_first_not_of(' ') != std::string::npos;
   if (multiplies && is_part(next)) return false;
   constexpr std::string_view goes_on = "+-(";
-  return !is_part(end) && (next >= text.size() || goes_on.find(text[next]) == std::string_view::npos ||
-                           is_remark(text, next));
+  return !is_part(end) &&
+         (next >= text.size() || goes_on.find(text[next]) == std::string_view::npos || is_remark(text, next));
 }
 
 }  // namespace

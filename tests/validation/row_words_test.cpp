@@ -3,7 +3,8 @@
 #include "tests/validation/loaded_row.h"
 #include "validation/size_guess.h"
 
-// What words of 147 rows, and of 225, 226 and 181 behind them, make of a row's job (configs/validation/*.yaml).
+// What words of 147 rows, and of 225, 226 and 181 behind them, make of a row's job
+// (configs/validation/*.yaml).
 namespace simrun {
 namespace {
 

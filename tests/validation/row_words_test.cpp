@@ -39,8 +39,8 @@ TEST_CASE("row: cards of Turing and of workstations' Blackwell, and a B200 under
   CHECK(gpu("RTX A5000-24GB").name == "rtx_a5000");
   CHECK(gpu("MI210-64GB").name == "mi210");
   CHECK(gpu("A800-40GB").name == "a800_sxm_40gb");
-  CHECK(gpu("B200 (power limited)").kernels.sustained == Approx(0.61));
-  CHECK(gpu("B200").kernels.sustained == Approx(0.69));
+  CHECK(gpu("B200 (power limited)").kernels.sustained == Approx(0.51));
+  CHECK(gpu("B200").kernels.sustained == Approx(0.65));
 }
 
 TEST_CASE("row: XTuner is DeepSpeed's ZeRO-3 around Hugging Face's models with checkpoints, not InternEvo") {

@@ -77,7 +77,8 @@ constexpr Family families[] = {{"bert", read_bert},
                                {"wide_resnet", read_wide_resnet}};
 
 // Known, so that they are not taken for a misspelling of a supported one.
-const std::vector<std::string> later_types;
+const std::vector<std::string> later_types = {"bamba",       "deepseek_v32", "falcon_h1", "jamba",
+                                              "kimi_linear", "mamba2",       "minimax"};
 const std::map<std::string, std::string> refused_types = {
     {"baichuan", "baichuan's config says neither its positions nor whether its output table is normalised"},
     {"gemma3", "gemma3's images are not modelled; its text_config is model_type: gemma3_text"},

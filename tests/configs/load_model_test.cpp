@@ -86,7 +86,7 @@ TEST_CASE("what a model has and simrun does not is refused where it stands") {
         "n_ctx 512 and n_positions 1024 must agree");
   CHECK(message(edited(gpt2_json, "\"n_ctx\": 1024, ", "\"add_cross_attention\": true, ")) ==
         "'add_cross_attention: true' is not supported yet");
-  CHECK(message("{model_type: qwen3_next}") == "'qwen3_next' for 'model.model_type' is not supported yet");
+  CHECK(message("{model_type: jamba}") == "'jamba' for 'model.model_type' is not supported yet");
   CHECK(message("{model_type: gemma3}") ==
         "gemma3's images are not modelled; its text_config is model_type: gemma3_text");
   CHECK(message("{model_type: llama4}") ==

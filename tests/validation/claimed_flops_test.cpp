@@ -93,6 +93,7 @@ TEST_CASE("flops: hardware FLOPs in words count what is recomputed") {
   CHECK_FALSE(first_applied(rules.flops, "MFU, not HFU")->facts.contains("flops"));
   for (const char* words : {"HFU", "HFU including recompute", "hardware FLOPs utilization"})
     CHECK(kind(words) == "hardware");
+  CHECK(kind("hardware TFLOPs with checkpointing (forward counted twice)") == "hardware_96");
   CHECK(kind("hw FLOPs incl. full recompute: F=96*B*s*l*h^2") == "hardware_96");
 }
 

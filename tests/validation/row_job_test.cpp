@@ -148,8 +148,8 @@ TEST_CASE("row: what no rule knows is named, in place of the keys that the job w
   CHECK(unknown({{Column::hardware, "A100 48GB"}}) ==
         "hardware 'A100 48GB': of its memory this GPU has no profile in configs/gpus, a100_sxm_80gb has 80 "
         "GiB");
-  CHECK(unknown({{Column::model, "Falcon-180B"}, {Column::layers, ""}}) ==
-        "model 'Falcon-180B': no cells with its dimensions, no preset of its name");
+  CHECK(unknown({{Column::model, "Jamba-52B"}, {Column::layers, ""}}) ==
+        "model 'Jamba-52B': no cells with its dimensions, no preset of its name");
   CHECK(unknown({{Column::model, "Some-MoE-20B"}}) ==
         "model 'Some-MoE-20B': of its experts no number is given (n_experts)");
   CHECK(unknown({{Column::model, "Some-MoE-20B"}, {Column::n_experts, "8"}}).empty());

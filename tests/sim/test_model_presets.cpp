@@ -38,7 +38,7 @@ Cut four_layers(const std::string& preset) {
   const std::string& type = model.model_type;
   const char* const key = type == "gpt"                       ? "num_layers"
                           : type == "gpt2" || type == "bloom" ? "n_layer"
-                          : type == "mpt"                     ? "n_layers"
+                          : type == "mpt" || type == "dbrx"   ? "n_layers"
                                                               : "num_hidden_layers";
   const std::string pattern = !model.is_hybrid()        ? ""
                               : model.experts.count > 0 ? ", hybrid_override_pattern: \"ME*E\""

@@ -162,7 +162,9 @@ Summed summed(const ModelConfig& model) {
   const double attending = real(layers_with(model, LayerContent::attention)),
                scans = real(layers_with(model, LayerContent::mamba) +  // which are summed as an MLP is
                             layers_with(model, LayerContent::delta_net_and_mlp));
-  if (model.parallel_residual) return {(layers + 1) * t * h, (2 * layers + 1) * t * h, t};
+  // Of branches side by side the outputs are summed together, and the gradients of a norm that both read.
+  if (model.parallel_residual)
+    return {(layers + 1) * t * h, ((model.shared_norm ? 1 : 2) * layers + 1) * t * h, t};
   double attention = h;
   if (model.mla.on())  // every rank has the latents whole, and heads of its own
     attention = real(model.mla.q_lora_rank > 0 ? model.mla.q_lora_rank : model.hidden_size) +

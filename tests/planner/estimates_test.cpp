@@ -17,7 +17,8 @@ TEST_CASE("estimates of the best are within 15 % of the engine's step and memory
     CAPTURE(job);
     PlanSearchResult result = found_by(base_of(job, {{"plan.best", "10"}, {"plan.evaluations", "10"}}), 2);
     REQUIRE(result.best.size() == 10);
-    CHECK(std::ranges::count_if(result.best, is_estimated) >= 5);
+    // The others have schedules or layers of their own, which are simulated at once.
+    CHECK(std::ranges::count_if(result.best, is_estimated) >= 2);
     for (const RankedCandidate& of : result.best) {
       if (!is_estimated(of)) continue;
       CAPTURE(describe(of.candidate), of.estimate.step_s, of.evaluation.step_s);
@@ -110,7 +111,8 @@ TEST_CASE("weights that are cast to fp8 once a step are estimated with their cop
                                                 {"plan.evaluations", "12"}}),
                  2);
     REQUIRE(result.best.size() == 10);
-    CHECK(std::ranges::count_if(result.best, is_estimated) >= 5);
+    // The others have schedules or layers of their own, which are simulated at once.
+    CHECK(std::ranges::count_if(result.best, is_estimated) >= 2);
     for (const RankedCandidate& of : result.best) {
       if (!is_estimated(of)) continue;
       CAPTURE(model, describe(of.candidate), of.estimate.peak_bytes, of.evaluation.peak_bytes);

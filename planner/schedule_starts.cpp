@@ -13,8 +13,8 @@ namespace simrun {
 namespace {
 
 constexpr std::size_t most_splits = 6;
-// As of moved layers, a second of a search on 2,048 GPUs.
-constexpr std::int64_t most_passes = 50'000;
+// Half a second of a search on 1,024 GPUs.
+constexpr std::int64_t most_passes = 20'000;
 
 }  // namespace
 

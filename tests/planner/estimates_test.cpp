@@ -135,7 +135,7 @@ TEST_CASE("adapters, frozen weights and encoders are estimated: steps and memory
   for (const auto& [job, overrides] : jobs) {
     const PlanSearchResult result = found_by(base_of(job, with(overrides, {"plan.evaluations", "12"})), 2);
     REQUIRE(result.best.size() == 10);
-    CHECK(result.evaluated < 128);  // with neighbours, and layers dealt and moved
+    CHECK(result.evaluated < 192);  // with neighbours, further schedules, and layers dealt and moved
     CHECK(std::ranges::count_if(result.best, is_estimated) >= 5);
     for (const RankedCandidate& of : result.best) {
       if (!is_estimated(of)) continue;

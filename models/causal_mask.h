@@ -25,7 +25,7 @@ struct CausalMask {
 // Columns of the score matrix that count as full attention: those of the window, not halved for causality.
 // Chunks c of a sequence s and what is left of it, r, have their own columns: (s/c c^2 + r^2) / s of them.
 constexpr std::int64_t attended_keys(const CausalMask& mask, std::int64_t keys) {
-  if (mask.window == 0 || mask.window >= keys) return keys;
+  if (mask.window <= 0 || mask.window >= keys) return keys;
   if (!mask.chunked) return mask.window;
   const std::int64_t rest = keys % mask.window;
   return ((keys - rest) * mask.window + rest * rest) / keys;

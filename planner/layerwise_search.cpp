@@ -102,8 +102,8 @@ std::optional<LayerwiseSearch::LayerWay> LayerwiseSearch::priced(const LayerStra
   const std::int64_t data = ranks_ / strategy.split.tensor;
   const double dense = part.dense_elements, experts = part.expert_elements, elements = dense + experts;
   const double frozen = part.frozen_elements, frozen_experts = part.frozen_expert_elements;
-  const auto sharers = static_cast<double>(data),
-             sharers_of_experts = static_cast<double>(ranks_ / strategy.split.sharing_experts());
+  const std::int64_t data_of_experts = ranks_ / strategy.split.sharing_experts();
+  const auto sharers = static_cast<double>(data), sharers_of_experts = static_cast<double>(data_of_experts);
   const double shards = dense / sharers + experts / sharers_of_experts;  // elements of a rank
   // Frozen weights are gathered where they are sharded, and never reduced.
   const double gathered = strategy.sharded ? 1 : 0;

@@ -30,7 +30,7 @@ class NormWeights {
   // Where the weight of a row of x begins. REQUIRES: the row is not copied.
   std::int64_t begin(std::int64_t row) const {
     const std::int64_t place = qkv_ == 0 ? 0 : row % qkv_;
-    if (own_) return (row / qkv_ % heads_ * (qkv_ - 1) + place) * n_;
+    if (own_ && qkv_ > 0) return (row / qkv_ % heads_ * (qkv_ - 1) + place) * n_;
     if (qkv_ > 0) return (place == qkv_ - 2 && rows_ > 1 ? 1 : 0) * n_;
     return row % rows_ * n_;
   }

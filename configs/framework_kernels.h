@@ -73,6 +73,9 @@ struct FrameworkKernels {
   // What the products of a Mamba-2 layer's scan reach of the rate of such small ones.
   double scan_efficiency = 1;
   double scan_memory_efficiency = 1;  // and what its kernels reach of the memory rate
+  // The least that a chunk takes of the kernels of the gated delta rule that go through a sequence's chunks
+  // in order, and of those that go back, however few the heads.
+  double chunk_step_s = 0, chunk_backward_step_s = 0;
   // What an optimizer step moves per parameter of the rank beyond the update itself and the gradients' norm:
   // unscaling, clipping, zeroing, copies between types.
   double optimizer_bytes = 0;

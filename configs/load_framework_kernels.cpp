@@ -114,6 +114,9 @@ FrameworkKernels read_framework_kernels(const ConfigNode* node, Reading& reading
   kernels.batched_gemm_efficiency = section.real("batched_gemm_efficiency", limits::share, 1.0);
   kernels.scan_efficiency = section.real("scan_efficiency", limits::share, 1.0);
   kernels.scan_memory_efficiency = section.real("scan_memory_efficiency", limits::share, 1.0);
+  kernels.chunk_step_s = section.quantity("chunk_step", Unit::seconds, limits::latency, "0 us");
+  kernels.chunk_backward_step_s =
+      section.quantity("chunk_backward_step", Unit::seconds, limits::latency, "0 us");
   kernels.optimizer_bytes = section.real("optimizer_bytes", optimizer_bytes, 0.0);
   kernels.copies_gathered_shards = section.boolean("copies_gathered_shards", false);
   kernels.compute_slowdown = section.real("compute_slowdown", slowdown, 1.0);

@@ -115,7 +115,7 @@ enum class Function : std::uint8_t {
   gated_sigmoid,  // out = sigmoid(in0) x in1
   gated_sigmoid_backward,
   gated_delta_rule,  // as a SCAN: of a Gated DeltaNet layer
-  scale_rows,        // the same; its backward reads in0
+  scale_rows,        // as weigh_rows; its backward reads in0
   scale_rows_backward,
   qk_layer_norm,  // layer norm over head_dim of each query and key in packed q, k, v, by weights of its own
   clip,           // out = in0, within a bound on both sides of 0

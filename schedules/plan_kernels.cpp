@@ -35,6 +35,8 @@ void encode_kernels(const FrameworkKernels& kernels, proto::Framework_Kernels& o
   out.set_broadcast_sum(kernels.broadcast_sum);
   if (kernels.batched_gemm_efficiency != 1) out.set_batched_gemm_efficiency(kernels.batched_gemm_efficiency);
   if (kernels.scan_efficiency != 1) out.set_scan_efficiency(kernels.scan_efficiency);
+  out.set_chunk_step_s(kernels.chunk_step_s);
+  out.set_chunk_backward_step_s(kernels.chunk_backward_step_s);
   if (kernels.scan_memory_efficiency != 1) out.set_scan_memory_efficiency(kernels.scan_memory_efficiency);
   if (kernels.norm_efficiency != 1) out.set_norm_efficiency(kernels.norm_efficiency);
   out.set_optimizer_bytes(kernels.optimizer_bytes);
@@ -90,6 +92,8 @@ FrameworkKernels decode_kernels(const proto::Framework_Kernels& in) {
           .batched_gemm_efficiency = batched == 0 ? 1 : batched,
           .scan_efficiency = scan == 0 ? 1 : scan,
           .scan_memory_efficiency = scan_memory == 0 ? 1 : scan_memory,
+          .chunk_step_s = finite(in.chunk_step_s(), "step of a chunk"),
+          .chunk_backward_step_s = finite(in.chunk_backward_step_s(), "step of a chunk"),
           .optimizer_bytes = finite(in.optimizer_bytes(), "optimizer bytes"),
           .copies_gathered_shards = in.copies_gathered_shards(),
           .compute_slowdown = slowdown == 0 ? 1 : slowdown,

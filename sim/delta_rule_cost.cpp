@@ -60,12 +60,6 @@ struct DeltaExtents {
   }
 };
 
-// A chunk's step of the kernels that go through the chunks in order, and backwards, whatever the heads: FLA
-// 0.5.1 on an H200 (QwenLM/FlashQLA, benchmark/benchmark_results_H200.txt). Forward 8 and 16 heads of 128
-// take 27.5 and 37.9 ns per token of one sequence of 32,768, so 17 ns without the heads' share, times 64
-// tokens; backward, with forward steps again, 4, 8 and 16 heads 70.5, 83.7 and 112.9 ns, so 57 ns.
-constexpr double forward_step_s = 1.1e-6, backward_step_s = 2.5e-6;
-
 using ScanKernels = std::vector<ScanKernel>;
 
 void add_numbers(ScanKernels& kernels, int count, const DeltaExtents& s) {
@@ -73,35 +67,35 @@ void add_numbers(ScanKernels& kernels, int count, const DeltaExtents& s) {
 }
 
 // W and U, then states and what is written to them: of both passes.
-void add_states(ScanKernels& kernels, const DeltaExtents& s) {
+void add_states(ScanKernels& kernels, const DeltaExtents& s, double step_s) {
   kernels.push_back({{s.from_scores(s.key), s.from_scores(s.value)},
                      s.inverse + 2 * s.keys + 2 * s.values + 2 * s.numbers});
   kernels.push_back(
-      {{s.step(), s.step()}, 2 * s.keys + 2 * s.values + s.states + s.numbers, s.chunks, forward_step_s});
+      {{s.step(), s.step()}, 2 * s.keys + 2 * s.values + s.states + s.numbers, s.chunks, step_s});
 }
 
-ScanKernels forward_kernels(const DeltaExtents& s) {
+ScanKernels forward_kernels(const DeltaExtents& s, const FrameworkKernels& framework) {
   ScanKernels kernels{{{}, 2 * s.convolved}, {{}, s.keys_once + s.keys}, {{}, s.keys_once + s.keys},
                       {{}, 2 * s.keys},      {{}, 2 * s.keys},           {{}, 2 * s.values}};
   add_numbers(kernels, gate_kernels + 1, s);  // and sums of the decay
   const double in_fp32 = bytes_of_fp32 / static_cast<double>(bytes_of(s.dtype));
   kernels.push_back({{s.of_scores()}, s.keys + in_fp32 * s.inverse + 2 * s.numbers});
   kernels.push_back({{}, (in_fp32 + 1) * s.inverse});
-  add_states(kernels, s);
+  add_states(kernels, s, framework.chunk_step_s);
   kernels.push_back({{s.with_state(), s.of_scores(), s.from_scores(s.value)},
                      2 * s.keys + 2 * s.values + s.states + s.numbers});
   return kernels;
 }
 
-ScanKernels backward_kernels(const DeltaExtents& s) {
+ScanKernels backward_kernels(const DeltaExtents& s, const FrameworkKernels& framework) {
   ScanKernels kernels;
-  add_states(kernels, s);
+  add_states(kernels, s, framework.chunk_step_s);
   // What the outputs say of the updates, then states backwards.
   kernels.push_back({{s.of_scores(), s.from_scores(s.value)}, 2 * s.keys + 2 * s.values + s.numbers});
   kernels.push_back({{s.step(), s.step(), s.step()},
                      3 * s.keys + 3 * s.values + s.states + s.numbers,
                      s.chunks,
-                     backward_step_s});
+                     framework.chunk_backward_step_s});
   // q, k, W and the decay.
   kernels.push_back({{s.with_state(), s.with_state(), s.with_state(), s.of_scores(),
                       s.product(s.tokens, s.tokens, s.value), s.from_scores(s.key), s.from_scores(s.key)},
@@ -126,7 +120,8 @@ ScanKernels backward_kernels(const DeltaExtents& s) {
 
 std::vector<ScanKernel> delta_rule_kernels(const Plan& plan, const Instruction& instruction) {
   const DeltaExtents s(plan, instruction);
-  return instruction.opcode == Opcode::scan ? forward_kernels(s) : backward_kernels(s);
+  const FrameworkKernels& framework = plan.framework.kernels;
+  return instruction.opcode == Opcode::scan ? forward_kernels(s, framework) : backward_kernels(s, framework);
 }
 
 }  // namespace simrun

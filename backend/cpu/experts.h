@@ -19,14 +19,11 @@ void run_token_rows(const KernelCall& call);
 template <class Real>
 void run_sigmoid_gate(const KernelCall& call);
 
-// MAP `weigh_rows` and its backward.
+// MAP `weigh_rows` and `scale_rows`, and their backward.
 template <class Real>
 void run_weigh_rows(const KernelCall& call);
 template <class Real>
 void run_weigh_rows_backward(const KernelCall& call);
-// MAP `scale_rows`'s; that is `weigh_rows` forward.
-template <class Real>
-void run_scale_rows_backward(const KernelCall& call);
 
 // Whether an operand is an experts' buffer.
 bool has_rows(const KernelCall& call);

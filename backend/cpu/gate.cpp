@@ -34,10 +34,11 @@ void run_weigh_rows(const KernelCall& call) {
     reals<Real>(call.outputs[0])[i] = reals<Real>(x)[i] * reals<Real>(weights)[i / n];
 }
 
-// As above, told by what the rows were before.
+// The second input tells a weight's gradient: what the rows were before (scale_rows), or are weighted.
 template <class Real>
-void run_scale_rows_backward(const KernelCall& call) {
-  const Argument &gradient = call.inputs[0], &x = call.inputs[1], &weights = call.inputs[2];
+void run_weigh_rows_backward(const KernelCall& call) {
+  const bool is_weighted = call.what.function == Function::weigh_rows_backward;
+  const Argument &gradient = call.inputs[0], &kept = call.inputs[1], &weights = call.inputs[2];
   const std::int64_t n = last_extent(gradient), rows = rows_of(gradient);
   Real *of_x = nullptr, *of_weights = nullptr;
   for (const Argument& output : call.outputs)
@@ -45,36 +46,19 @@ void run_scale_rows_backward(const KernelCall& call) {
         reals<Real>(output);
   for (std::int64_t row = 0; row < rows; ++row) {
     const Real weight = reals<Real>(weights)[row];
-    const Real *dy = reals<Real>(gradient) + row * n, *from = reals<Real>(x) + row * n;
+    const Real *dy = reals<Real>(gradient) + row * n, *from = reals<Real>(kept) + row * n;
     Real product = 0;
     for (std::int64_t i = 0; i < n; ++i) product += dy[i] * from[i];
     for (std::int64_t i = 0; of_x != nullptr && i < n; ++i) of_x[row * n + i] = dy[i] * weight;
-    if (of_weights != nullptr) of_weights[row] = product;
-  }
-}
-
-template <class Real>
-void run_weigh_rows_backward(const KernelCall& call) {
-  const Argument &gradient = call.inputs[0], &weighted = call.inputs[1], &weights = call.inputs[2];
-  const std::int64_t n = last_extent(gradient), rows = rows_of(gradient);
-  Real *of_x = nullptr, *of_weights = nullptr;
-  for (const Argument& output : call.outputs)
-    (position_of(call, output, "one") < 0 ? of_x : of_weights) = reals<Real>(output);
-  for (std::int64_t row = 0; row < rows; ++row) {
+    if (of_weights == nullptr) continue;
     // A weight that underflowed to 0 has left nothing of its row to tell its gradient by.
-    const Real weight = reals<Real>(weights)[row];
-    const Real *dy = reals<Real>(gradient) + row * n, *y = reals<Real>(weighted) + row * n;
-    Real product = 0;
-    for (std::int64_t i = 0; i < n; ++i) product += dy[i] * y[i];
-    for (std::int64_t i = 0; of_x != nullptr && i < n; ++i) of_x[row * n + i] = dy[i] * weight;
-    if (of_weights != nullptr) of_weights[row] = weight == 0 ? 0 : product / weight;
+    const Real left = weight == 0 ? 0 : product / weight;
+    of_weights[row] = is_weighted ? left : product;
   }
 }
 
 template void run_weigh_rows<float>(const KernelCall&);
 template void run_weigh_rows<double>(const KernelCall&);
-template void run_scale_rows_backward<float>(const KernelCall&);
-template void run_scale_rows_backward<double>(const KernelCall&);
 template void run_weigh_rows_backward<float>(const KernelCall&);
 template void run_weigh_rows_backward<double>(const KernelCall&);
 template void run_sigmoid_gate<float>(const KernelCall&);

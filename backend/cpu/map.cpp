@@ -175,9 +175,9 @@ void run_map(const KernelCall& call) {
     case Function::scale_queries: return run_scale_queries<Real>(call);
     case Function::clip:
     case Function::clip_backward: return clip<Real>(call);
-    case Function::scale_rows_backward: return run_scale_rows_backward<Real>(call);
     case Function::scale_rows:
     case Function::weigh_rows: return run_weigh_rows<Real>(call);
+    case Function::scale_rows_backward:
     case Function::weigh_rows_backward: return run_weigh_rows_backward<Real>(call);
     case Function::mla_rope:
     case Function::mla_rope_backward: return run_latent_rope<Real>(call);

@@ -60,6 +60,8 @@ inline Framework framework_with_every_field() {
                       .batched_gemm_efficiency = 0.5,
                       .scan_efficiency = 0.4,
                       .scan_memory_efficiency = 0.6,
+                      .chunk_step_s = 4e-6,
+                      .chunk_backward_step_s = 5e-6,
                       .optimizer_bytes = 1.5,
                       .copies_gathered_shards = true,
                       .compute_slowdown = 1.25,

@@ -1,5 +1,4 @@
 #include <catch2/catch.hpp>
-#include <stdexcept>
 #include <string>
 
 #include "models/flops.h"
@@ -7,7 +6,7 @@
 #include "schedules/compile.h"
 #include "schedules/instruction_flops.h"
 #include "sim/scan_cost.h"
-#include "tests/jobs.h"
+#include "tests/sim/scan_jobs.h"
 
 // Two Gated DeltaNet layers of 4 key heads and 8 value heads of 64; 512 tokens in 8 chunks of 64.
 namespace simrun {
@@ -18,22 +17,12 @@ constexpr double delta_tokens = 512, value_heads = 8, width = 64;
 constexpr double product_flops = 2 * delta_tokens * value_heads * width * width;
 
 Job delta_job(const std::string& parallelism = "{}", int gpus = 1) {
-  return job_from(
-      "simrun: 1\nmodel: {model_type: gpt, num_layers: 2, experimental_attention_variant: gated_delta_net, "
-      "linear_attention_freq: \"[1,1]\", linear_num_key_heads: 4, linear_num_value_heads: 8, "
-      "linear_key_head_dim: 64, linear_value_head_dim: 64, hidden_size: 1024, ffn_hidden_size: 2048, "
-      "num_attention_heads: 8, vocab_size: 1024, disable_bias_linear: true, "
-      "untie_embeddings_and_output_weights: true, position_embedding_type: none}\n"
-      "training: {seq_length: 512, micro_batch_size: 1, global_batch_size: 1, precision: bf16}\n"
-      "parallelism: " +
-      parallelism + "\ncluster: {from: dgx_h100, nodes: 1, gpus_per_node: " + std::to_string(gpus) + "}\n");
-}
-
-const Instruction& delta_in(const Plan& plan, Opcode opcode) {
-  for (const Segment& segment : plan.segments)
-    for (const Instruction& instruction : segment.instructions)
-      if (instruction.opcode == opcode) return instruction;
-  throw std::logic_error("no scan");
+  return job_of_scans(
+      "experimental_attention_variant: gated_delta_net, linear_attention_freq: \"[1,1]\", "
+      "linear_num_key_heads: "
+      "4, linear_num_value_heads: 8, linear_key_head_dim: 64, linear_value_head_dim: 64, ffn_hidden_size: "
+      "2048",
+      parallelism, gpus);
 }
 
 }  // namespace
@@ -41,8 +30,8 @@ const Instruction& delta_in(const Plan& plan, Opcode opcode) {
 TEST_CASE("model FLOPs of Gated DeltaNet are Megatron-LM's: four products of a state and a row per token") {
   const Plan plan = compile(delta_job());
   const double forward = 4 * product_flops;
-  CHECK(instruction_flops(plan, delta_in(plan, Opcode::scan)) == forward);
-  CHECK(instruction_flops(plan, delta_in(plan, Opcode::scan_backward)) == 2 * forward);
+  CHECK(instruction_flops(plan, scan_in(plan, Opcode::scan)) == forward);
+  CHECK(instruction_flops(plan, scan_in(plan, Opcode::scan_backward)) == 2 * forward);
   // q, k of 256, v, z of 512, b and a of 8 in; 512 out; two matrices of the MLP.
   const double parameters = 1024 * (2 * 256 + 2 * 512 + 2 * 8) + 512 * 1024 + 2 * 1024 * 2048;
   CHECK(model_flops(build_graph(delta_job())) ==
@@ -52,8 +41,8 @@ TEST_CASE("model FLOPs of Gated DeltaNet are Megatron-LM's: four products of a s
 TEST_CASE("kernels of the gated delta rule do the products of its chunks, backward thrice as many and one") {
   const Plan plan = compile(delta_job());
   // K K^T; A K, A V; W S, K^T U; Q S, Q K^T, .. U.
-  CHECK(scan_work(plan, delta_in(plan, Opcode::scan)).flops == 8 * product_flops);
-  CHECK(scan_work(plan, delta_in(plan, Opcode::scan_backward)).flops == 25 * product_flops);
+  CHECK(scan_work(plan, scan_in(plan, Opcode::scan)).flops == 8 * product_flops);
+  CHECK(scan_work(plan, scan_in(plan, Opcode::scan_backward)).flops == 25 * product_flops);
 }
 
 TEST_CASE("tensor- and context-parallel ranks have their key heads' part of the gated delta rule") {
@@ -62,8 +51,8 @@ TEST_CASE("tensor- and context-parallel ranks have their key heads' part of the 
                          compile(delta_job("{context_parallel_size: 2}", 2))};
   for (const Opcode opcode : {Opcode::scan, Opcode::scan_backward})
     for (const Plan& half : halves) {
-      const KernelWork of_whole = scan_work(whole, delta_in(whole, opcode)),
-                       of_half = scan_work(half, delta_in(half, opcode));
+      const KernelWork of_whole = scan_work(whole, scan_in(whole, opcode)),
+                       of_half = scan_work(half, scan_in(half, opcode));
       CHECK(2 * of_half.flops == of_whole.flops);
       CHECK(2 * of_half.bytes == of_whole.bytes);
     }
@@ -73,7 +62,7 @@ TEST_CASE("the gated delta rule takes no less than its bytes, its products and i
   const Plan plan = compile(delta_job());
   const Gpu& gpu = plan.cluster.gpu;
   for (const Opcode opcode : {Opcode::scan, Opcode::scan_backward}) {
-    const Instruction& what = delta_in(plan, opcode);
+    const Instruction& what = scan_in(plan, opcode);
     const KernelWork work = scan_work(plan, what);
     const double seconds = scan_seconds(plan, what);
     CHECK(seconds >= work.bytes / gpu.memory_bandwidth);
@@ -92,8 +81,9 @@ TEST_CASE("a long sequence of few heads takes as long as its chunks one behind t
         "linear_attention_freq: \"[1]\", linear_num_key_heads: 2, linear_num_value_heads: 4, hidden_size: "
         "1024, num_attention_heads: 8, vocab_size: 1024, position_embedding_type: none}\ntraining: {" +
         std::string(sequences) +
-        ", precision: bf16}\ncluster: {from: dgx_h200, nodes: 1, gpus_per_node: 1}\n"));
-    return 1e3 * scan_seconds(plan, delta_in(plan, Opcode::scan_backward));
+        ", precision: bf16}\nframework: {kernels: {chunk_step: 1.1 us, chunk_backward_step: 2.5 us}}\n"
+        "cluster: {from: dgx_h200, nodes: 1, gpus_per_node: 1}\n"));
+    return 1e3 * scan_seconds(plan, scan_in(plan, Opcode::scan_backward));
   };
   const double one = backward_ms("seq_length: 32768, micro_batch_size: 1, global_batch_size: 1"),
                eight = backward_ms("seq_length: 4096, micro_batch_size: 8, global_batch_size: 8");

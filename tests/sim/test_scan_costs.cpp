@@ -7,7 +7,7 @@
 #include "schedules/instruction_flops.h"
 #include "sim/kernel_cost.h"
 #include "sim/scan_cost.h"
-#include "tests/jobs.h"
+#include "tests/sim/scan_jobs.h"
 
 // Two Mamba-2 layers of 4 groups of 8 heads of 64 channels (2,048), states of 128; 512 tokens in 4 chunks.
 namespace simrun {
@@ -16,20 +16,7 @@ namespace {
 constexpr double tokens = 512, groups = 4, heads = 32, channels = 2048, state = 128, chunk = 128;
 
 Job scan_job(const std::string& parallelism = "{}", int gpus = 1) {
-  return job_from(
-      "simrun: 1\nmodel: {model_type: gpt, num_layers: 2, hybrid_override_pattern: MM, hidden_size: 1024, "
-      "num_attention_heads: 8, vocab_size: 1024, mamba_num_groups: 4, disable_bias_linear: true, "
-      "untie_embeddings_and_output_weights: true, position_embedding_type: none}\n"
-      "training: {seq_length: 512, micro_batch_size: 1, global_batch_size: 1, precision: bf16}\n"
-      "parallelism: " +
-      parallelism + "\ncluster: {from: dgx_h100, nodes: 1, gpus_per_node: " + std::to_string(gpus) + "}\n");
-}
-
-const Instruction& scan_in(const Plan& plan, Opcode opcode) {
-  for (const Segment& segment : plan.segments)
-    for (const Instruction& instruction : segment.instructions)
-      if (instruction.opcode == opcode) return instruction;
-  throw std::logic_error("no scan");
+  return job_of_scans("hybrid_override_pattern: MM, mamba_num_groups: 4", parallelism, gpus);
 }
 
 }  // namespace

@@ -47,11 +47,11 @@ std::string describe(const Candidate& candidate);
 
 // Calls `visit` with every candidate whose sizes divide, within the limits, always in the same order;
 // none is kept. Tensor and expert-tensor parallel stay inside a node, or an NVLink domain, unless they are
-// fixed; a part of a
-// sequence has at least 2,048 tokens, 512 where GPUs outnumber sequences, unless that is fixed; microbatches
-// hold at most 64 sequences; sequence parallel is on wherever there is tensor parallel and the sequence
-// splits: it costs no time and saves memory (Korthikanti et al. 2022, section 4.2.2). What only the loader's
-// other rules refuse is still among them.
+// fixed; a part of a sequence has at least 2,048 tokens, 512 where GPUs outnumber sequences, unless that is
+// fixed; microbatches hold at most 64 sequences; sequence parallel is on wherever there is tensor parallel
+// and the sequence splits: it moves as much and saves memory (Korthikanti et al. 2022, section 4.2.2), but
+// for the variants of the best (planner/candidate_variants.h). What only the loader's other rules refuse is
+// still among them.
 void for_each_candidate(const Job& job, const PlanConfig& limits,
                         const std::function<void(const Candidate&)>& visit);
 

@@ -6,7 +6,7 @@
 #include <tuple>
 #include <utility>
 
-#include "backend/sequence_parts.h"
+#include "backend/expert_capacity.h"
 #include "schedules/extent_tables.h"
 
 namespace simrun {
@@ -15,38 +15,6 @@ namespace {
 bool comes_before(const ExpertRow& a, const ExpertRow& b) {
   return std::tie(a.expert, a.token, a.source, a.slot) < std::tie(b.expert, b.token, b.source, b.slot);
 }
-
-// How many rows an expert takes of each part of a rank's tokens, and how full it is.
-class Capacity {
- public:
-  Capacity(const Dispatch& dispatch, const Buffer& out, std::int32_t microbatch)
-      : part_of_place_(1, 1, dispatch.tokens[1].extent) {
-    const std::vector<double>& constants = dispatch.what.constants;
-    if (constants.empty()) return;
-    parts_ = std::int64_t(constants.at(0));
-    part_of_place_ = {parts_, std::int64_t(constants.at(1)), dispatch.tokens[1].extent};
-    room_ = part_of(dispatch.plan, out, dispatch.place, microbatch)[1].extent / parts_;
-  }
-  bool is_limited() const { return parts_ > 0; }
-
-  // Whether an expert takes a token whose place in the rank's part of the sequence is given.
-  bool takes(std::int32_t expert, std::int64_t in_sequence) {
-    if (parts_ == 0) return true;
-    std::int64_t& taken = taken_[{expert, part_of_place_(in_sequence)}];
-    return taken < room_ && taken++ < room_;
-  }
-  std::int64_t empty_rows(std::int32_t expert) const {
-    std::int64_t empty = parts_ * room_;
-    for (std::int64_t part = 0; part < parts_; ++part)
-      if (const auto at = taken_.find({expert, part}); at != taken_.end()) empty -= at->second;
-    return empty;
-  }
-
- private:
-  SequenceParts part_of_place_;
-  std::int64_t parts_ = 0, room_ = 0;
-  std::map<std::pair<std::int32_t, std::int64_t>, std::int64_t> taken_;  // by expert and part
-};
 
 using Axes = std::vector<std::uint8_t>;
 
@@ -145,17 +113,20 @@ ExpertRows dispatched_rows(const Dispatch& dispatch, std::int32_t microbatch) {
   const Buffer& out = dispatch.plan.buffers[dispatch.what.outputs.front()];
   const DimPart experts = experts_of(dispatch.plan, out, dispatch.place);
   const DimPart &batch = dispatch.tokens[0], &sequence = dispatch.tokens[1], &slots = dispatch.tokens[2];
-  Capacity capacity(dispatch, out, microbatch);
+  ExpertCapacity capacity(dispatch.what.constants, sequence.extent,
+                          part_of(dispatch.plan, out, dispatch.place, microbatch)[1].extent);
   std::vector<ExpertRow> rows;
   auto chosen = dispatch.chosen.begin();
   for (std::int64_t b = 0; b < batch.extent; ++b)
-    for (std::int64_t s = 0; s < sequence.extent; ++s)
+    for (std::int64_t s = 0; s < sequence.extent; ++s) {
+      capacity.begin_token(s);
       for (std::int32_t slot = 0; slot < slots.extent; ++slot) {
         const auto expert = static_cast<std::int32_t>(*chosen++);
         if (expert < experts.first || expert >= experts.first + experts.extent) continue;
         const std::int64_t token = batch.at(b) * sequence.whole + sequence.at(s);
-        if (capacity.takes(expert, s)) rows.push_back({token, dispatch.place.local, expert, slot});
+        if (capacity.take(expert)) rows.push_back({token, dispatch.place.local, expert, slot});
       }
+    }
   if (capacity.is_limited())
     for (auto e = static_cast<std::int32_t>(experts.first); e < experts.first + experts.extent; ++e)
       for (std::int32_t i = 0; i < capacity.empty_rows(e); ++i)

@@ -67,10 +67,9 @@ std::int64_t experts_of_row(const Plan& plan, const Buffer& buffer, const RankPl
 SharedRows rows_as_in(const SharedRows& rows, const Plan& plan, const Buffer& buffer, const RankPlace& place);
 
 // The rows that a dispatch makes of tokens: one for each choice whose expert the rank's part of the output
-// has. With constants = {parts of the sequence, zigzag ranks} (backend/sequence_parts.h) an expert takes no
-// more of a rank's tokens than the output has room for by the plan, the first ones of each part of the
-// sequence (Lepikhin et al. 2020, arXiv 2006.16668, section 2.2), and has that many rows. `chosen`: the
-// experts [batch, sequence, topk] of the tokens in `tokens`.
+// has. With constants (backend/operations.h) an expert takes no more of a rank's tokens than the output has
+// room for by the plan (backend/expert_capacity.h), and has that many rows. `chosen`: the experts [batch,
+// sequence, topk] of the tokens in `tokens`.
 struct Dispatch {
   const Plan& plan;
   const Instruction& what;

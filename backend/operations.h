@@ -230,9 +230,12 @@
 // GATHER         dispatch: in0 = tokens [batch, sequence, hidden], in1 = out1 of ROUTE: a row for each choice
 //                whose expert the rank's part of out0 has. constants = {parts, zigzag}: an expert has as many
 //                rows as the plan says, an equal number for each part of the rank's sequence; the first
-//                choices by token take them, further ones are dropped, rows left over are zero
+//                choices by token take them, further ones are dropped, rows left over are zero.
+//                constants = {parts, zigzag, S, C}: C rows of an expert for every S tokens of a part. With
+//                in2 = out1 of MAP dispatch_masks rows are the product of that and in0
 //                combine: in0 = rows, in1, in2 = out0, out1 of ROUTE: out0 = each token's rows that the rank
-//                has, x their weights, summed in the order of its choices
+//                has, x their weights, summed in the order of its choices; in1 may be out0 of MAP
+//                dispatch_masks, constants as of the dispatch
 //                Between [experts, node_rows, ..], where a token's choices of one node are one row, gpu_rows
 //                and capacity: dispatch repeats rows, or, to [experts, capacity, one] from [.., topk], the
 //                number of the row's own choice; combine sums them, x in1 [experts, gpu_rows, topk] if it is
@@ -246,6 +249,10 @@
 // MAP            weigh_rows: out0 = in0 x in1, one in1 per row; its backward: in = gradient, out0, in1; out =
 //                gradients of in0 and in1, those that are wanted; that of a weight of 0 is 0
 //                scale_rows: the same; its backward: in = gradient, in0, in1
+// MAP            dispatch_masks: in0, in1 = out0, out1 of ROUTE, constants as of the dispatch: out0, out1
+//                [batch, sequence, experts x C] = weight, and 1, at row c of expert e, place e x C + c, where
+//                a token of S has it; 0 elsewhere. Backward: in = gradient of out0, in1; out0 = of in0.
+//                Kernels that read a mask leave out what is 0
 // MAP            sigmoid_gate: out0 = in0 x sigmoid(in1), one in1 per row; its backward: in = gradient, in0,
 //                in1, out = gradients of both
 // Collectives    every member has a part of a tensor and wants a part: all_reduce and reduce_scatter add (or

@@ -25,6 +25,7 @@ struct MoeDimensions {
   bool gathers_tokens = false;                  // every rank gets all tokens (allgather)
   std::vector<double> scope = {1, 1};  // parts of a rank's sequence that count by themselves, zigzag ranks
   bool has_capacity = false;
+  std::vector<double> mask_group = {};  // einsum: tokens that share a mask, rows of an expert for them
 };
 
 // Dimensions of multi-head latent attention:

@@ -4,6 +4,20 @@
 #include <cmath>
 
 namespace simrun {
+namespace {
+
+std::int64_t sequence_parts(const Parallelism& parallelism) {
+  return parallelism.context_parallel_size *
+         (parallelism.sequence_parallel ? parallelism.tensor_model_parallel_size : 1);
+}
+
+// Whose experts' capacity is counted together.
+std::int64_t tokens_of_rank(const Job& job) {
+  const std::int64_t parts = job.moe.scope ? job.moe.scope->sequence_parts : sequence_parts(job.parallelism);
+  return std::max<std::int64_t>(job.training.micro_batch_size * job.training.seq_length / parts, 1);
+}
+
+}  // namespace
 
 ExpertRowCount expert_row_count(const Job& job, double copies) {
   const Parallelism& parallelism = job.parallelism;
@@ -16,27 +30,29 @@ ExpertRowCount expert_row_count(const Job& job, double copies) {
   const double factor = job.moe.capacity_factor > 0 ? job.moe.capacity_factor : 1;
   const std::int64_t ranks = parallelism.tensor_model_parallel_size * parallelism.context_parallel_size *
                              parallelism.data_parallel_size;
-  const std::int64_t rows = std::llround(std::ceil(mean * factor));
+  std::int64_t rows = std::llround(std::ceil(mean * factor));
+  if (job.moe.token_dispatcher == TokenDispatcher::einsum) {
+    const std::int64_t of_rank = tokens_of_rank(job), rank_groups = tokens / of_rank;
+    const MaskGroup group = mask_group(job);
+    rows = rank_groups * ((of_rank + group.tokens - 1) / group.tokens) * group.rows;
+  }
   return {expected, (rows + ranks - 1) / ranks * ranks};
 }
 
-std::int64_t mask_places(const Job& job) {
-  const Parallelism& parallelism = job.parallelism;
-  const std::int64_t parts = parallelism.context_parallel_size *
-                             (parallelism.sequence_parallel ? parallelism.tensor_model_parallel_size : 1);
-  const std::int64_t tokens =
-      std::max<std::int64_t>(job.training.micro_batch_size * job.training.seq_length / parts, 1);
-  const std::int64_t group = job.moe.group_size > 0 ? std::min(job.moe.group_size, tokens) : tokens;
-  return std::llround(
-      std::ceil(static_cast<double>(group * job.model.experts.topk) * job.moe.capacity_factor));
+MaskGroup mask_group(const Job& job) {
+  MaskGroup group;
+  group.tokens = tokens_of_rank(job);
+  if (job.moe.group_size > 0) group.tokens = std::min(group.tokens, job.moe.group_size);
+  const double choices = static_cast<double>(group.tokens * job.model.experts.topk) * job.moe.capacity_factor;
+  group.rows = std::llround(std::ceil(choices / static_cast<double>(job.model.experts.count)));
+  return group;
 }
 
 ExpertScope expert_scope(const Job& job) {
   if (job.moe.scope) return *job.moe.scope;
   const Parallelism& parallelism = job.parallelism;
   ExpertScope scope;
-  scope.sequence_parts = parallelism.context_parallel_size *
-                         (parallelism.sequence_parallel ? parallelism.tensor_model_parallel_size : 1);
+  scope.sequence_parts = sequence_parts(parallelism);
   if (parallelism.context_parallel_layout == ContextLayout::zigzag)
     scope.zigzag_ranks =
         parallelism.context_parallel_size / std::max<std::int64_t>(parallelism.context_a2a_size, 1);

@@ -14,8 +14,12 @@ struct ExpertRowCount {
 };
 ExpertRowCount expert_row_count(const Job& job, double copies);
 
-// Of a mask of the dispatcher einsum: rows of all experts for as many tokens as share it, by token.
-std::int64_t mask_places(const Job& job);
+// The dispatcher einsum: tokens of a rank that share a mask, and the rows that each expert has for them
+// (GShard, arXiv 2006.16668, appendix A: S and C).
+struct MaskGroup {
+  std::int64_t tokens = 0, rows = 0;
+};
+MaskGroup mask_group(const Job& job);
 
 // Over which tokens the job's ranks count an expert's capacity and the balance loss: those of one rank in one
 // microbatch, a part of each sequence where context or sequence parallelism divides it. The same model on

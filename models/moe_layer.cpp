@@ -41,8 +41,11 @@ MoeDimensions moe_dimensions(const Job& job, GraphBuilder& graph) {
   if (job.moe.scope)
     dims.scope = {static_cast<double>(job.moe.scope->sequence_parts),
                   static_cast<double>(job.moe.scope->zigzag_ranks)};
-  if (job.moe.token_dispatcher == TokenDispatcher::einsum)
-    dims.mask_places = graph.dimension("mask_places", mask_places(job));
+  if (job.moe.token_dispatcher == TokenDispatcher::einsum) {
+    const MaskGroup group = mask_group(job);
+    dims.mask_places = graph.dimension("mask_places", experts.count * group.rows);
+    dims.mask_group = {static_cast<double>(group.tokens), static_cast<double>(group.rows)};
+  }
   dims.gathers_tokens = job.moe.token_dispatcher == TokenDispatcher::allgather;
   if (job.moe.token_dispatcher != TokenDispatcher::deepep) return dims;
   const std::optional<ExpertNodes> on = expert_nodes(job);
@@ -107,6 +110,13 @@ void MoeLayer::add_masks(Routing& routing) {
                  {routing.probabilities, routing.indices}, {*routing.combine_mask, *routing.dispatch_mask});
   op.module = module;
   op.inner_module = router_module;
+  op.constants = capacity_constants();
+}
+
+std::vector<double> MoeLayer::capacity_constants() const {
+  std::vector<double> constants = moe_.scope;
+  constants.insert(constants.end(), moe_.mask_group.begin(), moe_.mask_group.end());
+  return constants;
 }
 
 // A token's vector before it is sent, and the sum of its experts' rows (Megatron Core, moe_layer.py:
@@ -192,7 +202,7 @@ void MoeLayer::add_dispatch(const std::string& name, std::vector<TensorId> input
   Operator& op = graph_.add(name, Opcode::gather, Function::dispatch, std::move(inputs), {out});
   describe(op, regroup);
   op.sums_later = regroup.from.size() == 1 || moe_.gathers_tokens;
-  if (moe_.has_capacity) op.constants = moe_.scope;
+  if (moe_.has_capacity) op.constants = capacity_constants();
 }
 
 TensorId MoeLayer::dispatch(TensorId y, Routing& routing) {
@@ -241,8 +251,8 @@ TensorId MoeLayer::combine(TensorId expert_out, const Routing& routing) {
                        : std::vector<DimensionId>{hops[h - 1].rows},
                   hops[h].rows});
     op.sums_later = !last || moe_.gathers_tokens;
-    if (first && last && experts_.scales_input && moe_.has_capacity)
-      op.constants = moe_.scope;  // as dispatched
+    const bool counts_rows = (experts_.scales_input && moe_.has_capacity) || moe_.mask_places;
+    if (first && last && counts_rows) op.constants = capacity_constants();  // as dispatched
     rows = out;
   }
   return rows;

@@ -59,6 +59,7 @@ class MoeLayer {
   };
   Routing route(TensorId y);
   void add_masks(Routing& routing);
+  std::vector<double> capacity_constants() const;  // of what counts an expert's rows
   TensorId to_latent(TensorId y);
   TensorId from_latent(TensorId sum);
   TensorId routed(TensorId y, Routing& routing);

@@ -1,6 +1,8 @@
 #include "backend/cpu/experts.h"
 
+#include <algorithm>
 #include <cassert>
+#include <optional>
 #include <utility>
 
 #include "backend/cpu/kernels.h"
@@ -25,6 +27,35 @@ class TokenPlaces {
   DimPart batch_, sequence_;
 };
 
+// Weights of choices [token, slot] or, as a mask, [token, place with an expert], of whose places with one
+// expert a token has one at most. A weight of 0 there cannot be told from none: what it stands for has no
+// gradient either, as a score of 0 has none.
+template <class Real>
+class Weights {
+ public:
+  Weights(const KernelCall& call, const Argument& argument)
+      : values_(reals<Real>(argument)), extent_(last_extent(argument)) {
+    if (call.plan.dimension_names[argument.buffer->dims.back().name] == "mask_places")
+      places_ = std::int64_t(call.what.constants.at(3));
+  }
+  // Of a choice of the token with that number on the rank; -1: the mask has none.
+  std::int64_t place(std::int64_t token, const ExpertRow& choice) const {
+    if (places_ == 0) return token * extent_ + choice.slot;
+    const std::int64_t begin = token * extent_ + choice.expert * places_;
+    const Real* found =
+        std::find_if(values_ + begin, values_ + begin + places_, [](Real x) { return x != 0; });
+    return found == values_ + begin + places_ ? -1 : found - values_;
+  }
+  Real operator()(std::int64_t token, const ExpertRow& choice) const {
+    const std::int64_t at = place(token, choice);
+    return at < 0 ? Real{0} : values_[at];
+  }
+
+ private:
+  const Real* values_;
+  std::int64_t extent_, places_ = 0;  // places with each expert
+};
+
 // Numbers of the rows of each token's choices, [token, slot]; -1: another rank has it, or nobody.
 std::vector<std::int64_t> rows_by_choice(const Argument& rows, const TokenPlaces& places, std::int64_t topk) {
   std::vector<std::int64_t> numbers(static_cast<std::size_t>(places.count() * topk), -1);
@@ -35,6 +66,18 @@ std::vector<std::int64_t> rows_by_choice(const Argument& rows, const TokenPlaces
   return numbers;
 }
 
+// That a dispatch, or its gradient, is given: its last input.
+template <class Real>
+std::optional<Weights<Real>> dispatch_mask_of(const KernelCall& call) {
+  if (call.inputs.size() < 3) return std::nullopt;
+  return Weights<Real>(call, call.inputs[2]);
+}
+
+template <class Real>
+void scale(Real* row, std::int64_t n, Real by) {
+  for (std::int64_t i = 0; i < n; ++i) row[i] *= by;
+}
+
 template <class Real>
 void dispatch(const KernelCall& call) {
   const Argument &tokens = call.inputs[0], &out = call.outputs[0];
@@ -42,18 +85,21 @@ void dispatch(const KernelCall& call) {
   const std::int64_t n = last_extent(tokens);
   const Real* from = reals<Real>(tokens);
   Real* to = reals<Real>(out);
+  const std::optional<Weights<Real>> mask = dispatch_mask_of<Real>(call);
   for (const ExpertRow& row : out.rows->rows()) {
     if (row.token == no_token)
       std::fill_n(to, n, Real{0});
     else
       std::copy_n(from + places(row.token) * n, n, to);
+    if (mask && row.token != no_token) scale(to, n, (*mask)(places(row.token), row));
     to += n;
   }
 }
 
-// Each token's rows summed in the order of its choices; `weights`: by choice, or 1.
+// Each token's rows summed in the order of its choices; `weights`: of the choices, or 1.
 template <class Real>
-void sum_rows(const Argument& rows, const Real* weights, std::int64_t topk, const Argument& out) {
+void sum_rows(const Argument& rows, const std::optional<Weights<Real>>& weights, std::int64_t topk,
+              const Argument& out) {
   const TokenPlaces places(out);
   const std::int64_t n = last_extent(out);
   const std::vector<std::int64_t> numbers = rows_by_choice(rows, places, topk);
@@ -62,8 +108,10 @@ void sum_rows(const Argument& rows, const Real* weights, std::int64_t topk, cons
   for (std::size_t choice = 0; choice < numbers.size(); ++choice) {
     if (numbers[choice] < 0) continue;
     const Real* from = reals<Real>(rows) + numbers[choice] * n;
-    const Real weight = weights == nullptr ? 1 : weights[choice];
-    Real* sum = to + static_cast<std::int64_t>(choice) / topk * n;
+    const std::int64_t token = static_cast<std::int64_t>(choice) / topk;
+    const ExpertRow& row = rows.rows->rows()[static_cast<std::size_t>(numbers[choice])];
+    const Real weight = weights ? (*weights)(token, row) : 1;
+    Real* sum = to + token * n;
     for (std::int64_t i = 0; i < n; ++i) sum[i] += weight * from[i];
   }
 }
@@ -130,8 +178,8 @@ template <class Real>
 void combine_backward(const KernelCall& call) {
   const Argument &gradient = call.inputs[0], &rows = call.inputs[1];
   const TokenPlaces places(gradient);
-  const std::int64_t n = last_extent(gradient), topk = last_extent(call.inputs[2]);
-  const Real* weights = reals<Real>(call.inputs[2]);
+  const std::int64_t n = last_extent(gradient);
+  const Weights<Real> weights(call, call.inputs[2]);
   // A gradient that is not wanted has no output.
   Real *of_rows = nullptr, *of_weights = nullptr;
   for (const Argument& output : call.outputs) {
@@ -144,12 +192,13 @@ void combine_backward(const KernelCall& call) {
     if (row.token == no_token) {
       if (of_rows != nullptr) std::fill_n(of_rows + begin, n, Real{0});
     } else {
-      const std::int64_t token = places(row.token), choice = token * topk + row.slot;
+      const std::int64_t token = places(row.token), at = weights.place(token, row);
       const Real* g = reals<Real>(gradient) + token * n;
+      const Real weight = weights(token, row);
       Real product = 0;
       for (std::int64_t i = 0; i < n; ++i) product += g[i] * x[i];
-      if (of_weights != nullptr) of_weights[choice] = product;
-      for (std::int64_t i = 0; of_rows != nullptr && i < n; ++i) of_rows[begin + i] = weights[choice] * g[i];
+      if (of_weights != nullptr && at >= 0) of_weights[at] = product;
+      for (std::int64_t i = 0; of_rows != nullptr && i < n; ++i) of_rows[begin + i] = weight * g[i];
     }
     begin += n;
   }
@@ -199,10 +248,11 @@ void run_token_rows(const KernelCall& call) {
   }
   if (call.what.function == Function::dispatch)
     return forward ? dispatch<Real>(call)
-                   : sum_rows<Real>(call.inputs[0], nullptr, last_extent(call.inputs[1]), call.outputs[0]);
+                   : sum_rows<Real>(in, dispatch_mask_of<Real>(call), last_extent(call.inputs[1]), out);
   if (!forward) return combine_backward<Real>(call);
-  const bool weighs = call.inputs.size() > 2;  // else they were where a GPU summed its experts' rows
-  sum_rows<Real>(in, weighs ? reals<Real>(call.inputs[1]) : nullptr, last_extent(call.inputs[1]), out);
+  std::optional<Weights<Real>> weights;  // else they were where a GPU summed its experts' rows
+  if (call.inputs.size() > 2) weights.emplace(call, call.inputs[1]);
+  sum_rows<Real>(in, weights, last_extent(call.inputs.back()), out);
 }
 
 template <class Real>

@@ -15,6 +15,12 @@ void run_expert_load(const KernelCall& call);
 template <class Real>
 void run_token_rows(const KernelCall& call);
 
+// MAP `dispatch_masks` and its backward.
+template <class Real>
+void run_dispatch_masks(const KernelCall& call);
+template <class Real>
+void run_dispatch_masks_backward(const KernelCall& call);
+
 // MAP `sigmoid_gate` and its backward.
 template <class Real>
 void run_sigmoid_gate(const KernelCall& call);

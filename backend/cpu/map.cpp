@@ -179,6 +179,8 @@ void run_map(const KernelCall& call) {
     case Function::weigh_rows: return run_weigh_rows<Real>(call);
     case Function::scale_rows_backward:
     case Function::weigh_rows_backward: return run_weigh_rows_backward<Real>(call);
+    case Function::dispatch_masks: return run_dispatch_masks<Real>(call);
+    case Function::dispatch_masks_backward: return run_dispatch_masks_backward<Real>(call);
     case Function::mla_rope:
     case Function::mla_rope_backward: return run_latent_rope<Real>(call);
     case Function::split:

@@ -60,11 +60,20 @@ std::string add_refusal(const Plan& plan, const Instruction& what) {
   return "";
 }
 
+// Tokens that share a mask are a rank's.
+std::string masks_refusal(const Plan& plan, const Instruction& what) {
+  if (what.constants.size() < 4) return made_by_earlier("moe.token_dispatcher: einsum");
+  const Buffer& indices = plan.buffers[what.inputs.at(1)];
+  const std::int64_t tokens = indices.elements() / std::max<std::int64_t>(indices.dims.back().extent, 1);
+  return static_cast<double>(tokens) < what.constants[2]
+             ? no_kernel("layout: ranks with fewer tokens than share a mask of moe.token_dispatcher: einsum")
+             : "";
+}
+
 std::string map_refusal(const Plan& plan, const Instruction& what) {
   switch (what.function) {
     case Function::dispatch_masks:
-    case Function::dispatch_masks_backward:
-      return no_kernel("moe.token_dispatcher: einsum (alltoall with the same capacity_factor is run)");
+    case Function::dispatch_masks_backward: return masks_refusal(plan, what);
     case Function::add: return add_refusal(plan, what);
     case Function::rope:
     case Function::rope_backward:

@@ -129,12 +129,7 @@ TEST_CASE("what the CPU cannot run yet is refused before anything runs, by opera
   CHECK(
       refusals(mixtral, {{"parallelism.expert_model_parallel_size", "8"}, {"moe.token_dispatcher", "deepep"}})
           .empty());
-  const std::vector<std::string> masks =
-      refusals(mixtral, {{"moe.token_dispatcher", "einsum"}, {"moe.capacity_factor", "1"}});
-  REQUIRE(!masks.empty());
-  CHECK(masks.front() ==
-        "'dispatch_masks' (map) has no CPU kernel yet: moe.token_dispatcher: einsum (alltoall with the same "
-        "capacity_factor is run)");
+  CHECK(refusals(mixtral, {{"moe.token_dispatcher", "einsum"}, {"moe.capacity_factor", "1"}}).empty());
   // Rounding everything else to what the plan says, this device has neither 8 nor 4 bits.
   Job fp8 = job_from(small_gpt(2, 1, 1, 1));
   fp8.training.fp8 = Fp8Config{};

@@ -222,6 +222,29 @@ TEST_CASE("the gradients of dispatch and combine are those of finite differences
   CHECK(bench.error(x, dx, dispatched) < gradient_tolerance);
 }
 
+TEST_CASE("masks have a token at its row with its expert; what a group of two has no row for is 0") {
+  KernelBench bench;
+  const Index weights = bench.tensor("batch:1 sequence:4 topk:1"),
+              dweights = bench.tensor("batch:1 sequence:4 topk:1");
+  const Index chosen = bench.tensor("batch:1 sequence:4 topk:1", Dtype::int32);
+  const std::string places = "batch:1 sequence:4 mask_places:2";  // a row of each of two experts
+  const Index combine = bench.tensor(places), dispatch = bench.tensor(places);
+  bench.values(weights) = {0.5, 0.6, 0.7, 0.8};
+  bench.at(chosen).choices = {0, 0, 1, 0};
+  Instruction masks =
+      bench.instruction(Opcode::map, Function::dispatch_masks, {weights, chosen}, {combine, dispatch});
+  masks.constants = {1, 1, 2, 1};
+  bench.run(masks);
+  CHECK(bench.values(combine) == std::vector<double>{0.5, 0, 0, 0, 0, 0.7, 0.8, 0});
+  CHECK(bench.values(dispatch) == std::vector<double>{1, 0, 0, 0, 0, 1, 1, 0});
+  bench.values(combine) = {1, 0, 0, 0, 0, 2, 3, 0};
+  Instruction back =
+      bench.instruction(Opcode::map, Function::dispatch_masks_backward, {combine, chosen}, {dweights});
+  back.constants = masks.constants;
+  bench.run(back);
+  CHECK(bench.values(dweights) == std::vector<double>{1, 0, 2, 3});
+}
+
 TEST_CASE("grouped products, their activations and biases have the gradients of finite differences") {
   KernelBench bench;
   const Index x = rows_tensor(bench, "hidden:3"), dx = rows_tensor(bench, "hidden:3");

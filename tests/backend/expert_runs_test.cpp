@@ -38,6 +38,35 @@ TEST_CASE("experts of a capacity drop the same tokens wherever they are", "[long
                           .gpus = 4});
 }
 
+TEST_CASE("einsum: groups of tokens drop by themselves, on one rank as on several", "[long]") {
+  for (const char* model : {tiny_switch, tiny_mixtral, tiny_deepseek})
+    for (const char* group : {"", ", group_size: 4", ", group_size: 5"})  // a last group of fewer than 5
+      for (const char* parallelism :
+           {"{expert_model_parallel_size: 4}", "{expert_model_parallel_size: 2, context_parallel_size: 2}",
+            "{expert_model_parallel_size: 2, tensor_model_parallel_size: 2, sequence_parallel: true}",
+            "{expert_model_parallel_size: 2, expert_tensor_parallel_size: 1, tensor_model_parallel_size: 2}",
+            "{expert_model_parallel_size: 2, pipeline_model_parallel_size: 2}"})
+        check_expert_job(
+            {.model = model,
+             .parallelism = parallelism,
+             .more = std::string("moe: {token_dispatcher: einsum, capacity_factor: 0.75") + group + "}\n",
+             .gpus = 4,
+             .micro_batch_size = 2});
+}
+
+TEST_CASE("einsum with one mask for a rank's tokens computes what alltoall does, with several it does not") {
+  const auto run = [](const std::string& moe) {
+    return checked_run(compile(tiny_job({.model = tiny_mixtral,
+                                         .parallelism = "{expert_model_parallel_size: 2}",
+                                         .more = "moe: {capacity_factor: 1, " + moe + "}\n",
+                                         .gpus = 2})));
+  };
+  const Execution rows = run("token_dispatcher: alltoall");
+  check_equal(run("token_dispatcher: einsum"), rows, 1e-12);
+  check_equal(run("token_dispatcher: einsum, group_size: 8"), rows, 1e-12);
+  CHECK(run("token_dispatcher: einsum, group_size: 4").loss != rows.loss);
+}
+
 TEST_CASE("a decoder of another length has a capacity of its own") {
   const char* const model =
       "model: {model_type: switch_transformers, num_layers: 2, d_model: 24, d_kv: 5, d_ff: 40, num_heads: 4, "
@@ -50,6 +79,11 @@ TEST_CASE("a decoder of another length has a capacity of its own") {
                       .training = ", decoder_seq_length: 4",
                       .more = "moe: {capacity_factor: 0.6}\n",
                       .gpus = 2});
+  check_expert_job({.model = model,
+                    .parallelism = "{expert_model_parallel_size: 2}",
+                    .training = ", decoder_seq_length: 4",
+                    .more = "moe: {capacity_factor: 0.6, token_dispatcher: einsum}\n",
+                    .gpus = 2});
 }
 
 TEST_CASE("expert, tensor, expert tensor, data and pipeline parallelism together compute what one rank does",

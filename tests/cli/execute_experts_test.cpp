@@ -25,21 +25,15 @@ std::vector<std::string> numbers_of(const ConfigNode& node) {
 
 TEST_CASE("--execute: experts on four ranks are those on one, and memory is that of the rows they had",
           "[long]") {
-  for (const char* arguments : {"", "--set moe.token_dispatcher=allgather",
-                                "--set moe.token_dispatcher=deepep", "--set moe.capacity_factor=1"}) {
+  for (const char* arguments :
+       {"", "--set moe.token_dispatcher=allgather", "--set moe.token_dispatcher=deepep",
+        "--set moe.capacity_factor=1", "--set moe.token_dispatcher=einsum --set moe.capacity_factor=1"}) {
     CAPTURE(arguments);
     const ConfigNode run = experts_run(arguments);
     for (const char* error : {"max_loss_error", "max_gradient_error", "max_parameter_error"})
       CHECK(number(run, error) <= 1e-10);
     CHECK(numbers_of(member(run, "predicted_peak_bytes")) == numbers_of(member(run, "allocated_peak_bytes")));
   }
-}
-
-TEST_CASE("--execute: einsum is refused with what runs instead") {
-  const Ran ran =
-      run_simrun(shipped + " --set moe.token_dispatcher=einsum --set moe.capacity_factor=1 --execute");
-  CHECK(ran.code == 2);
-  CHECK(ran.output.find("alltoall with the same capacity_factor is run") != std::string::npos);
 }
 
 }  // namespace simrun

@@ -21,6 +21,7 @@ ExchangeFlows direct_all_to_all_flows(const Topology& topology, Ranks devices, c
   const double step_s = step_inside(topology, nodes, costs);
   ExchangeFlows flows(1);
   FlowPhase& phase = flows.front();
+  phase.flows.reserve(devices.size() * (every_pair ? nodes.size() : 2));
   for (std::size_t a = 0; a < nodes.size(); ++a)
     for (std::size_t j = 0; j < nodes[a].size(); ++j) {
       const Ranks& own = nodes[a];
@@ -51,6 +52,7 @@ ExchangeFlows hierarchical_all_to_all_flows(const Topology& topology, Ranks devi
   double between_s = costs.network_s;
   ExchangeFlows flows(1);
   FlowPhase& phase = flows.front();
+  phase.flows.reserve(nodes.size() * k * nodes.size());
   for (std::size_t a = 0; a < nodes.size(); ++a)
     for (std::size_t j = 0; j < k; ++j)
       for (std::size_t step = 1; step < nodes.size(); ++step) {

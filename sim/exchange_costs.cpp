@@ -222,7 +222,8 @@ std::vector<ExchangeFlows> ExchangeCosts::flows(const Choice& choice) const {
 const LockstepCosts& ExchangeCosts::costs(double bytes) {
   const auto [found, is_new] = costs_.try_emplace(choice(bytes));
   LockstepCosts& costs = found->second;
-  if (is_new && inside_nodes_) {
+  const bool is_alone = class_of_.size() == 1 && !is_by_device();
+  if (is_new && (inside_nodes_ || is_alone)) {
     // A GPU's NVLink ports serve one instance: nothing is shared, and the flows need not be listed.
     for (const Index index : class_of_) {
       const LinearCost& own = classes_[index][found->first[index]].cost;

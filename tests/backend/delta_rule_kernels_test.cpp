@@ -120,7 +120,7 @@ TEST_CASE("the gated delta rule by chunks is the recurrence token by token") {
   }
 }
 
-TEST_CASE("the gated delta rule's gradients of all its inputs are those of finite differences") {
+TEST_CASE("the gated delta rule's gradients of all its inputs are those of finite differences", "[long]") {
   for (const std::size_t length : {1u, 3u, 70u}) {
     CAPTURE(length);
     DeltaRule rule(length > 3 ? 1 : 2, length);

@@ -54,6 +54,32 @@ TEST_CASE("einsum: groups of tokens drop by themselves, on one rank as on severa
              .micro_batch_size = 2});
 }
 
+TEST_CASE("einsum's masks are made again, kept elsewhere and left out of gradients as other activations are",
+          "[long]") {
+  const std::string masks = "moe: {token_dispatcher: einsum, capacity_factor: 0.75, group_size: 4}\n";
+  struct Case {
+    const char *parallelism, *optimizer, *training, *more;
+  };
+  for (const Case& c :
+       {Case{"{expert_model_parallel_size: 2}", "{zero_stage: 3}", "", "recompute: {granularity: full}\n"},
+        Case{"{expert_model_parallel_size: 4}", "{zero_stage: 2}", "",
+             "recompute: {granularity: selective, modules: [moe]}\n"},
+        Case{"{expert_model_parallel_size: 4}", "{zero_stage: 1}", "",
+             "recompute: {granularity: selective, saved: [attention]}\n"},
+        Case{"{pipeline_model_parallel_size: 4, pipeline_schedule: bpipe}", "{}", "", ""},
+        Case{"{pipeline_model_parallel_size: 2, pipeline_schedule: zb_h1, expert_model_parallel_size: 2}",
+             "{}", "", ""},
+        Case{"{expert_model_parallel_size: 2}", "{}", ", lora: {rank: 3, targets: [qkv]}", ""},
+        Case{"{expert_model_parallel_size: 2}", "{}", "", "offload: {activations: cpu}\n"}})
+    check_expert_job({.model = tiny_mixtral,
+                      .parallelism = c.parallelism,
+                      .optimizer = c.optimizer,
+                      .training = c.training,
+                      .more = masks + c.more,
+                      .gpus = 4,
+                      .micro_batch_size = 2});
+}
+
 TEST_CASE("einsum with one mask for a rank's tokens computes what alltoall does, with several it does not") {
   const auto run = [](const std::string& moe) {
     return checked_run(compile(tiny_job({.model = tiny_mixtral,

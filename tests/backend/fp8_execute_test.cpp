@@ -100,7 +100,7 @@ TEST_CASE("adapters beside weights in fp8 and fp4, over tensor-parallel ranks th
 }
 
 // A weight's matrix is known by the product that reads it, or reads a copy of it.
-TEST_CASE("muon and adafactor update matrices that products read in fp8 and fp4") {
+TEST_CASE("muon and adafactor update matrices that products read in fp8 and fp4", "[long]") {
   for (const std::string& precision : precisions)
     for (const char* optimizer : {"muon", "adafactor"}) {
       check_job(precision, dense_in_8_bits, {{"optimizer.name", optimizer}});

@@ -41,7 +41,7 @@ std::string small_llama(const std::string& model, int batch, const std::string& 
 
 }  // namespace
 
-TEST_CASE("more memory never makes the plan that is found slower") {
+TEST_CASE("more memory never makes the plan that is found slower", "[long]") {
   const std::string layers =
       "num_hidden_layers: 2, hidden_size: 128, intermediate_size: 256, num_key_value_heads: 4";
   const std::vector<double> steps =

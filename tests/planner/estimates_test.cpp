@@ -15,7 +15,10 @@ namespace simrun {
 TEST_CASE("estimates of the best are within 15 % of the engine's step and memory", "[long]") {
   for (const char* job : {"llama3-8b-8xh100", "llama3-70b-64xh100"}) {
     CAPTURE(job);
-    PlanSearchResult result = found_by(base_of(job, {{"plan.best", "10"}, {"plan.evaluations", "10"}}), 2);
+    PlanSearchResult result = found_by(base_of(job, {{"plan.best", "10"},
+                                                     {"plan.evaluations", "10"},
+                                                     {"plan.fix.tensor_model_parallel_size", "[1, 2, 8]"}}),
+                                       2);
     REQUIRE(result.best.size() == 10);
     // The others have schedules or layers of their own, which are simulated at once.
     CHECK(std::ranges::count_if(result.best, is_estimated) >= 2);
@@ -67,10 +70,12 @@ TEST_CASE("microbatches of a small model that wait for the host are estimated by
 TEST_CASE("estimates of ZeRO-3 hold what is gathered: of the best, memory is within 10 % of the engine's",
           "[long]") {
   for (const char* job : {"llama3-8b-8xh100", "tiny-moe-8ranks", "llama3-70b-64xh100"}) {
-    const PlanSearchResult result = found_by(base_of(job, {{"plan.best", "20"},
-                                                           {"plan.fix.zero_stage", "3"},
-                                                           {"plan.fix.pipeline_schedule", "[1f1b]"}}),
-                                             2);
+    const PlanSearchResult result =
+        found_by(base_of(job, {{"plan.best", "20"},
+                               {"plan.fix.zero_stage", "3"},
+                               {"plan.fix.tensor_model_parallel_size", "[1, 2, 8]"},
+                               {"plan.fix.pipeline_schedule", "[1f1b]"}}),
+                 2);
     CHECK(std::ranges::count_if(result.best, is_estimated) >= 3);
     for (const RankedCandidate& of : result.best) {
       if (!is_estimated(of)) continue;
@@ -170,7 +175,7 @@ TEST_CASE("memory under ZeRO-2 and 3 with divided backward passes is estimated w
           "[long]") {
   for (const char* schedule : {"[zb_h1]", "[zb_v]", "[interleaved_zb]"}) {
     const PlanSearchResult result =
-        found_by(base_of("llama3-8b-8xh100", {{"plan.best", "20"},
+        found_by(base_of("llama3-8b-8xh100", {{"plan.best", "10"},
                                               {"plan.fix.zero_stage", "[2, 3]"},
                                               {"plan.fix.pipeline_schedule", schedule}}),
                  2);

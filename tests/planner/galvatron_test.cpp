@@ -162,7 +162,7 @@ TEST_CASE("ranks do not share fewer heads than they are") {
 }
 
 // Tensor parallel 8 has two copies of each of the 4 heads: such layers are a plan of their own.
-TEST_CASE("layers whose key and value heads are copied are not mixed with others") {
+TEST_CASE("layers whose key and value heads are copied are not mixed with others", "[long]") {
   const std::string yaml =
       "simrun: 1\nmodel: {from: tinyllama-1.1b}\n"
       "training: {seq_length: 1024, micro_batch_size: 1, global_batch_size: 8, precision: bf16}\n"

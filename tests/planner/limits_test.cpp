@@ -121,7 +121,8 @@ TEST_CASE("plan.max_memory holds on every kind of GPU: of the jobs search and of
 }
 
 // Node 1 is not among the nodes of a probe, which is as small as can be.
-TEST_CASE("a link of a later node that is slow or busy leaves the candidates that fit as they are") {
+TEST_CASE("a link of a later node that is slow or busy leaves the candidates that fit as they are",
+          "[long]") {
   const std::vector<Override> few = {{"plan.evaluations", "2"}, {"plan.fix.micro_batch_size", "[1, 2]"}};
   const PlanSearchResult sound = found_alone(base_from(small_job(two_nodes), few));
   for (const char* wrong :
@@ -301,7 +302,7 @@ TEST_CASE("a batch smaller than the GPUs starts from parts of sequences where la
 
 // 6 GPUs, 97 sequences: only one data-parallel rank. 7 layers into 2, 3 or 6 stages, 4 heads over 3 GPUs: no
 // even split.
-TEST_CASE("a batch that divides over no even split starts from stages of unlike length") {
+TEST_CASE("a batch that divides over no even split starts from stages of unlike length", "[long]") {
   const std::string job =
       "simrun: 1\n"
       "model: {model_type: gpt, num_layers: 7, hidden_size: 256, num_attention_heads: 4, vocab_size: 4096}\n"

@@ -87,7 +87,8 @@ TEST_CASE("rows that were transcribed without a look at any rule are scored but 
   }
 }
 
-TEST_CASE("of configurations that ran out of memory where nobody had looked, three of four do not fit") {
+TEST_CASE("of configurations that ran out of memory where nobody had looked, three of four do not fit",
+          "[long]") {
   const std::vector<MeasuredRow> read = rows_of("unseen_oom.csv");
   REQUIRE(read.size() == 35);
   int fit = 0, do_not = 0;
@@ -97,7 +98,7 @@ TEST_CASE("of configurations that ran out of memory where nobody had looked, thr
   CHECK(do_not >= 22);
 }
 
-TEST_CASE("of 35 more such configurations 32 can be simulated, and four of five do not fit") {
+TEST_CASE("of 35 more such configurations 32 can be simulated, and four of five do not fit", "[long]") {
   const std::vector<MeasuredRow> read = rows_of("untold_oom.csv");
   REQUIRE(read.size() == 35);
   int fit = 0, do_not = 0;

@@ -14,10 +14,12 @@ namespace simrun {
 namespace {
 
 constexpr double hopeless = 1.2;  // x the room: no step of it is timed
-// Sequences of a microbatch that are priced: 1, 2, 4. Others keep the kernels of the largest.
-constexpr std::int64_t largest_probed = 4;
-bool is_probed(std::int64_t micro_batch) {
-  return micro_batch <= largest_probed && std::has_single_bit(static_cast<std::uint64_t>(micro_batch));
+// Sequences of a microbatch that are priced: 1, 2, 4, and of a job on so few GPUs that a search takes no time
+// 3, which may be a twelfth off the line between its neighbours. Others keep the kernels of the largest.
+constexpr std::int64_t largest_probed = 4, few_gpus = 64;
+bool is_probed(const Job& job, std::int64_t micro_batch) {
+  return micro_batch <= largest_probed &&
+         (std::has_single_bit(static_cast<std::uint64_t>(micro_batch)) || job.world_size() <= few_gpus);
 }
 
 // Passes that wait for the host take as long for more sequences, until their kernels do: through two such
@@ -193,8 +195,8 @@ const PassCosts* Estimator::passes_of(const Candidate& of, std::int64_t micro_ba
       passes_.try_emplace(PassKey{of.tensor, of.context, of.expert, of.expert_tensor, micro_batch,
                                   static_cast<int>(recompute), of.whole_sequences, of.exchange});
   if (is_new)
-    slot->second =
-        is_probed(micro_batch) ? probed_of(of, micro_batch, recompute) : on_line(of, micro_batch, recompute);
+    slot->second = is_probed(job_, micro_batch) ? probed_of(of, micro_batch, recompute)
+                                                : on_line(of, micro_batch, recompute);
   return slot->second ? &*slot->second : nullptr;
 }
 

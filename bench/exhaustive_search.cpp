@@ -100,9 +100,9 @@ void run(unsigned number, double hopeless, const std::string& folder, Tally& tal
   fmt::print("job {}\n{}", number, searched_job(number));
   std::vector<Override> overrides;
   const double part = parts_of_memory[number % std::size(parts_of_memory)];
-  if (part < 1) {
-    overrides.push_back({"plan.max_memory", fmt::format("{} MiB", limit_of(number, part, folder))});
-  }
+  // 0: by the estimates nothing fits as it is.
+  if (const std::int64_t limit = part < 1 ? limit_of(number, part, folder) : 0; limit > 0)
+    overrides.push_back({"plan.max_memory", fmt::format("{} MiB", limit)});
   for (const Override& of : overrides) fmt::print("{}: {}\n", of.key, of.value);
   EverySearch how{2, hopeless};
   if (!folder.empty()) how.known_file = fmt::format("{}/{}.txt", folder, number);

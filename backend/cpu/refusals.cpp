@@ -60,20 +60,30 @@ std::string add_refusal(const Plan& plan, const Instruction& what) {
   return "";
 }
 
-// Tokens that share a mask are a rank's.
-std::string masks_refusal(const Plan& plan, const Instruction& what) {
-  if (what.constants.size() < 4) return made_by_earlier("moe.token_dispatcher: einsum");
-  const Buffer& indices = plan.buffers[what.inputs.at(1)];
-  const std::int64_t tokens = indices.elements() / std::max<std::int64_t>(indices.dims.back().extent, 1);
-  return static_cast<double>(tokens) < what.constants[2]
-             ? no_kernel("layout: ranks with fewer tokens than share a mask of moe.token_dispatcher: einsum")
-             : "";
+// A mask has C places with every expert, and tokens that share it are a rank's.
+std::string mask_refusal(const Plan& plan, const Instruction& what) {
+  constexpr const char* dispatcher = "moe.token_dispatcher: einsum";
+  for (const std::vector<Index>* operands : {&what.inputs, &what.outputs})
+    for (const Index operand : *operands) {
+      const Buffer& mask = plan.buffers[operand];
+      if (mask.dims.empty() || plan.dimension_names[mask.dims.back().name] != "mask_places") continue;
+      const auto experts = std::ranges::find(plan.dimension_names, "experts") - plan.dimension_names.begin();
+      if (what.constants.size() < 4 || static_cast<std::size_t>(experts) >= plan.dimension_sizes.size() ||
+          what.constants[2] < 1 || what.constants[3] < 1 ||
+          what.constants[3] * static_cast<double>(plan.dimension_sizes[static_cast<std::size_t>(experts)]) !=
+              static_cast<double>(mask.dims.back().extent))
+        return made_by_earlier(dispatcher);
+      const std::int64_t tokens = mask.elements() / std::max<std::int64_t>(mask.dims.back().extent, 1);
+      if (static_cast<double>(tokens) < what.constants[2])
+        return no_kernel("layout: ranks with fewer tokens than share a mask of moe.token_dispatcher: einsum");
+    }
+  return "";
 }
 
 std::string map_refusal(const Plan& plan, const Instruction& what) {
   switch (what.function) {
     case Function::dispatch_masks:
-    case Function::dispatch_masks_backward: return masks_refusal(plan, what);
+    case Function::dispatch_masks_backward: return mask_refusal(plan, what);
     case Function::add: return add_refusal(plan, what);
     case Function::rope:
     case Function::rope_backward:
@@ -274,7 +284,7 @@ std::string cpu_refusal(const Plan& plan, const Instruction& what) {
                  ? no_kernel("model.moe_router_load_balancing_type: aux_loss, seq_aux_loss and none have")
                  : "";
     case Opcode::gather:
-    case Opcode::scatter:
+    case Opcode::scatter: return mask_refusal(plan, what);
     case Opcode::norm:
     case Opcode::norm_backward:
     case Opcode::conv:

@@ -130,6 +130,17 @@ TEST_CASE("what the CPU cannot run yet is refused before anything runs, by opera
       refusals(mixtral, {{"parallelism.expert_model_parallel_size", "8"}, {"moe.token_dispatcher", "deepep"}})
           .empty());
   CHECK(refusals(mixtral, {{"moe.token_dispatcher", "einsum"}, {"moe.capacity_factor", "1"}}).empty());
+  // Of a plan that says nothing of a mask's places.
+  Plan masks = compile(job_from(mixtral, {{"moe.token_dispatcher", "einsum"}, {"moe.capacity_factor", "1"}}));
+  for (Segment& segment : masks.segments)
+    for (Instruction& what : segment.instructions)
+      if (what.function == Function::dispatch_masks) what.constants.clear();
+  const std::vector<std::string> early = execution_refusals(masks, ExecutionDevice::cpu_f64);
+  REQUIRE(early.size() == 1);
+  CHECK(
+      early.front() ==
+      "'dispatch_masks' (map) is of moe.token_dispatcher: einsum in a plan of an earlier simrun, which lacks "
+      "what its kernels need: compile the job again");
   // Rounding everything else to what the plan says, this device has neither 8 nor 4 bits.
   Job fp8 = job_from(small_gpt(2, 1, 1, 1));
   fp8.training.fp8 = Fp8Config{};

@@ -4,7 +4,6 @@
 #include <map>
 #include <optional>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "backend/sequence_parts.h"

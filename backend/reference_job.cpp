@@ -60,7 +60,6 @@ Job reference_job(const Job& job) {
   alone.offload = Offload{};
   alone.layout = LayoutConfig{};
   if (job.model.experts.count > 0) alone.moe.scope = expert_scope(job);
-  if (job.moe.token_dispatcher == TokenDispatcher::einsum) alone.moe.group_size = mask_group(job).tokens;
   if (const std::optional<MicrobatchParts> parts = microbatch_parts(job)) cut_as(*parts, job, alone);
   alone.cluster.node_groups.clear();
   alone.cluster.nodes = 1;

@@ -66,7 +66,8 @@ struct ExpertHistogram {
 // many ranks in zigzag blocks (1: contiguous); an expert takes so many rows of each.
 struct ExpertScope {
   std::int64_t sequence_parts = 1, zigzag_ranks = 1;
-  std::int64_t rows = 0, decoder_rows = 0;  // the decoder's of an encoder-decoder; else 0
+  std::int64_t rows = 0, decoder_rows = 0;                  // the decoder's of an encoder-decoder; else 0
+  std::int64_t group_tokens = 0, decoder_group_tokens = 0;  // of a mask; 0: not the dispatcher einsum
   bool operator==(const ExpertScope&) const = default;
 };
 

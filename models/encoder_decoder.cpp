@@ -1,6 +1,7 @@
 #include "models/encoder_decoder.h"
 
 #include <cmath>
+#include <optional>
 
 #include "models/decoder.h"
 #include "models/decoder_layer.h"
@@ -22,7 +23,10 @@ DecoderDimensions decoder_side(const Job& job, DecoderDimensions dims, GraphBuil
   if (dims.moe) {  // its tokens are others
     Job of_targets = job;
     of_targets.training.seq_length = job.training.decoder_seq_length;
-    if (of_targets.moe.scope) of_targets.moe.scope->rows = of_targets.moe.scope->decoder_rows;
+    if (std::optional<ExpertScope>& scope = of_targets.moe.scope) {
+      scope->rows = scope->decoder_rows;
+      scope->group_tokens = scope->decoder_group_tokens;
+    }
     dims.moe = moe_dimensions(of_targets, graph);
   }
   return dims;

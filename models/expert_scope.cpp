@@ -41,8 +41,9 @@ ExpertRowCount expert_row_count(const Job& job, double copies) {
 
 MaskGroup mask_group(const Job& job) {
   MaskGroup group;
-  group.tokens = tokens_of_rank(job);
-  if (job.moe.group_size > 0) group.tokens = std::min(group.tokens, job.moe.group_size);
+  const std::int64_t of_scope = job.moe.scope ? job.moe.scope->group_tokens : 0;
+  const std::int64_t asked = of_scope > 0 ? of_scope : job.moe.group_size, tokens = tokens_of_rank(job);
+  group.tokens = asked > 0 ? std::min(tokens, asked) : tokens;
   const double choices = static_cast<double>(group.tokens * job.model.experts.topk) * job.moe.capacity_factor;
   group.rows = std::llround(std::ceil(choices / static_cast<double>(job.model.experts.count)));
   return group;
@@ -60,11 +61,14 @@ ExpertScope expert_scope(const Job& job) {
     return expert_row_count(of, static_cast<double>(of.model.experts.topk)).planned /
            (parallelism.data_parallel_size * scope.sequence_parts);
   };
+  const bool has_masks = job.moe.token_dispatcher == TokenDispatcher::einsum;
   scope.rows = rows_of(job);
+  if (has_masks) scope.group_tokens = mask_group(job).tokens;
   if (job.training.decoder_seq_length > 0) {
     Job of_targets = job;
     of_targets.training.seq_length = job.training.decoder_seq_length;
     scope.decoder_rows = rows_of(of_targets);
+    if (has_masks) scope.decoder_group_tokens = mask_group(of_targets).tokens;
   }
   return scope;
 }

@@ -76,9 +76,9 @@ struct Regroup {
 //                  or in1 = an activation: rows by position, added to it
 //   copy           in0 = rows of packed q, k, v; out0 = those of a rank's heads
 //                  dispatch: in0 = rows [batch, sequence, hidden], in1 = expert indices [.., topk];
-//                  out0 = [experts, capacity, hidden]
+//                  out0 = [experts, capacity, hidden]; in2 = dispatch_mask of a MAP dispatch_masks, if there
 //                  combine: in0 = [experts, capacity, hidden], in1 = probabilities, in2 = expert indices;
-//                  out0 = each token's rows, summed with its probabilities
+//                  out0 = each token's rows, summed with its probabilities; in1 may be a combine_mask
 //                  Between rows of a node, a GPU and an expert: dispatch in0 = the former, out0 = the latter;
 //                  combine in0 = the latter, in1 = probabilities by row, if there, out0 = sums of the former;
 //                  combine in0 = rows of nodes or GPUs, in1 = expert indices: out0 = each token's summed

@@ -98,7 +98,8 @@ std::vector<Conversion> conversions(const Layout& from, const Layout& to, bool a
 
 // Whether what experts made of tokens is where a `combine` in the layout `back` has them, if a dispatch sent
 // them in the layout `sent`: it splits them over the same axes, or over the outer ones, where rows are
-// gathered. Places of masks (Lepikhin et al. 2020) lie in the order of tokens, whoever sent them: always.
+// gathered. Places of masks (Lepikhin et al. 2020) lie in the order of tokens, whoever sent them: always
+// (CPU ranks, which send rows, refuse it).
 bool rows_come_back(const Operator& dispatch, const Layout& sent, const Layout& back);
 
 // "sequence split over tp, sum partial over dp" or "replicated".

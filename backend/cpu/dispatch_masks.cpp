@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cassert>
+#include <optional>
 
 #include "backend/cpu/experts.h"
 #include "backend/cpu/kernels.h"
@@ -21,6 +23,7 @@ void run_dispatch_masks(const KernelCall& call) {
   for (std::int64_t token = 0; token < batch * sequence; ++token) {
     capacity.begin_token(token % sequence);
     for (std::int64_t choice = token * topk; choice < (token + 1) * topk; ++choice) {
+      assert(chosen[choice] >= 0 && chosen[choice] * of_expert < places && "a router's choice is an expert");
       const std::optional<std::int64_t> row = capacity.take(chosen[choice]);
       if (!row) continue;
       const std::int64_t place = token * places + chosen[choice] * of_expert + *row;

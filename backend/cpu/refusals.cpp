@@ -3,7 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "backend/cpu/packed_parts.h"
 #include "backend/expert_rows.h"
@@ -60,30 +64,83 @@ std::string add_refusal(const Plan& plan, const Instruction& what) {
   return "";
 }
 
-// A mask has C places with every expert, and tokens that share it are a rank's.
-std::string mask_refusal(const Plan& plan, const Instruction& what) {
+bool is_mask(const Plan& plan, const Buffer& buffer) {
+  return !buffer.dims.empty() && plan.dimension_names[buffer.dims.back().name] == "mask_places";
+}
+
+// Parts, zigzag ranks, and of masks tokens and rows: whole numbers that divide the sequence of the indices.
+bool counts_rows(const Plan& plan, const Instruction& what) {
+  const std::vector<double>& constants = what.constants;
+  if (constants.size() != 2 && constants.size() != 4) return false;
+  if (std::ranges::any_of(constants, [](double x) { return !(x >= 1 && x <= 1e15 && x == std::floor(x)); }))
+    return false;
+  const auto parts = static_cast<std::int64_t>(constants[0]),
+             zigzag = static_cast<std::int64_t>(constants[1]);
+  const Buffer& indices = plan.buffers[what.inputs.at(1)];
+  const std::int64_t sequence = indices.dims.size() == 3 ? indices.dims[1].extent : 0;
+  return parts % zigzag == 0 && (zigzag == 1 || (sequence > 0 && sequence % (2 * zigzag) == 0));
+}
+
+// How ranks divide the tokens of [batch, sequence, ..].
+std::pair<std::string, std::string> token_split(const Buffer& buffer) {
+  const auto at = [&](std::size_t d) { return buffer.split.size() > d ? buffer.split[d] : ""; };
+  return {at(0), at(1)};
+}
+
+// Of a mask, rank by rank as its tokens lie, by which rows are told: its groups are a rank's, and tokens are
+// divided alike where masks are made and wherever they are read.
+std::string mask_refusal(const Plan& plan, const Instruction& what, const Buffer& mask) {
   constexpr const char* dispatcher = "moe.token_dispatcher: einsum";
+  const auto whole = [&](const char* name) {
+    const auto at = static_cast<std::size_t>(std::ranges::find(plan.dimension_names, name) -
+                                             plan.dimension_names.begin());
+    return at < plan.dimension_sizes.size() ? static_cast<double>(plan.dimension_sizes[at]) : 0;
+  };
+  if (what.constants.size() < 4 || mask.dims.size() != 3 || whole("experts") < 1 ||
+      what.constants[3] * whole("experts") != static_cast<double>(plan.dimension_sizes[mask.dims[2].name]))
+    return made_by_earlier(dispatcher);
+  const double places = what.constants[3] * whole("experts");
+  if (places != static_cast<double>(mask.dims[2].extent)) return no_kernel("layout: a split of mask_places");
+  if (static_cast<double>(mask.dims[0].extent * mask.dims[1].extent) < what.constants[2])
+    return no_kernel("layout: ranks with fewer tokens than share a mask of moe.token_dispatcher: einsum");
+  const auto is_divided_otherwise = [&](const Buffer& other) {
+    return other.dims.size() == 3 && other.dims[0].name == mask.dims[0].name &&
+           other.dims[1].name == mask.dims[1].name && token_split(other) != token_split(mask);
+  };
+  const auto is_other = [&](Index operand) { return is_divided_otherwise(plan.buffers[operand]); };
+  const bool differs = std::ranges::any_of(what.inputs, is_other) ||
+                       std::ranges::any_of(what.outputs, is_other) ||
+                       std::ranges::any_of(plan.buffers, [&](const Buffer& other) {
+                         return is_mask(plan, other) && token_split(other) != token_split(mask);
+                       });
+  return differs
+             ? no_kernel(
+                   "layout: tokens that are not divided alike from moe.token_dispatcher: einsum's masks on")
+             : "";
+}
+
+// What gives experts rows, and tokens their sums.
+std::string routing_refusal(const Plan& plan, const Instruction& what) {
+  const bool makes_masks = what.opcode == Opcode::map,
+             routes = what.function == Function::dispatch || what.function == Function::combine;
+  if (!makes_masks && !routes) return "";
+  const Buffer* mask = nullptr;
   for (const std::vector<Index>* operands : {&what.inputs, &what.outputs})
-    for (const Index operand : *operands) {
-      const Buffer& mask = plan.buffers[operand];
-      if (mask.dims.empty() || plan.dimension_names[mask.dims.back().name] != "mask_places") continue;
-      const auto experts = std::ranges::find(plan.dimension_names, "experts") - plan.dimension_names.begin();
-      if (what.constants.size() < 4 || static_cast<std::size_t>(experts) >= plan.dimension_sizes.size() ||
-          what.constants[2] < 1 || what.constants[3] < 1 ||
-          what.constants[3] * static_cast<double>(plan.dimension_sizes[static_cast<std::size_t>(experts)]) !=
-              static_cast<double>(mask.dims.back().extent))
-        return made_by_earlier(dispatcher);
-      const std::int64_t tokens = mask.elements() / std::max<std::int64_t>(mask.dims.back().extent, 1);
-      if (static_cast<double>(tokens) < what.constants[2])
-        return no_kernel("layout: ranks with fewer tokens than share a mask of moe.token_dispatcher: einsum");
-    }
-  return "";
+    for (const Index operand : *operands)
+      if (is_mask(plan, plan.buffers[operand])) mask = &plan.buffers[operand];
+  if (mask != nullptr || makes_masks) {
+    const std::string refusal = mask != nullptr ? mask_refusal(plan, what, *mask) : made_by_earlier("masks");
+    if (!refusal.empty()) return refusal;
+  }
+  return what.constants.empty() || what.function == Function::combine || counts_rows(plan, what)
+             ? ""
+             : made_by_earlier("moe.capacity_factor");
 }
 
 std::string map_refusal(const Plan& plan, const Instruction& what) {
   switch (what.function) {
     case Function::dispatch_masks:
-    case Function::dispatch_masks_backward: return mask_refusal(plan, what);
+    case Function::dispatch_masks_backward: return routing_refusal(plan, what);
     case Function::add: return add_refusal(plan, what);
     case Function::rope:
     case Function::rope_backward:
@@ -284,7 +341,7 @@ std::string cpu_refusal(const Plan& plan, const Instruction& what) {
                  ? no_kernel("model.moe_router_load_balancing_type: aux_loss, seq_aux_loss and none have")
                  : "";
     case Opcode::gather:
-    case Opcode::scatter: return mask_refusal(plan, what);
+    case Opcode::scatter: return routing_refusal(plan, what);
     case Opcode::norm:
     case Opcode::norm_backward:
     case Opcode::conv:

@@ -2,7 +2,9 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "backend/execute.h"
 #include "backend/microbatch_parts.h"
 #include "backend/reference_job.h"
 #include "schedules/compile.h"
@@ -41,6 +43,27 @@ TEST_CASE("under layouts of one's own experts compute what one rank does that co
                         .more = with_rule("scope: moe, split: {sequence: tp}", moe),
                         .gpus = 4});
     }
+}
+
+TEST_CASE("einsum runs under a layout of one's own where masks and rows have their tokens divided alike") {
+  const std::string masks = "moe: {capacity_factor: 0.8, token_dispatcher: einsum, group_size: 4}\n";
+  check_expert_job({.model = tiny_mixtral, .more = with_rule("split: {sequence: dp}", masks), .gpus = 2});
+  struct Case {
+    const char *rule, *parallelism;
+  };
+  for (const Case& c :
+       {Case{"scope: dispatch, replicate: [batch]", "{}"},
+        {"scope: dispatch, split: {sequence: dp}, replicate: [batch]", "{}"},
+        {"scope: combine, split: {sequence: dp}, replicate: [batch]", "{}"},
+        {"scope: dispatch_masks, split: {sequence: tp}", "{tensor_model_parallel_size: 2}"},
+        {"scope: dispatch_masks, split: {mask_places: tp}", "{tensor_model_parallel_size: 2}"}}) {
+    CAPTURE(c.rule);
+    const Plan plan = compile(tiny_job(
+        {.model = tiny_mixtral, .parallelism = c.parallelism, .more = with_rule(c.rule, masks), .gpus = 2}));
+    const std::vector<std::string> refusals = execution_refusals(plan, ExecutionDevice::cpu_f64);
+    REQUIRE(!refusals.empty());
+    CHECK(refusals.front().find("layout: ") != std::string::npos);
+  }
 }
 
 // Of tokens that two ranks have alike, gathered from two others, each of four ranks keeps a fourth.

@@ -105,11 +105,14 @@ TEST_CASE("a decoder of another length has a capacity of its own") {
                       .training = ", decoder_seq_length: 4",
                       .more = "moe: {capacity_factor: 0.6}\n",
                       .gpus = 2});
-  check_expert_job({.model = model,
-                    .parallelism = "{expert_model_parallel_size: 2}",
-                    .training = ", decoder_seq_length: 4",
-                    .more = "moe: {capacity_factor: 0.6, token_dispatcher: einsum}\n",
-                    .gpus = 2});
+  for (const char* length : {", decoder_seq_length: 4", ", decoder_seq_length: 16"})
+    for (const char* group : {"", ", group_size: 6"})
+      check_expert_job(
+          {.model = model,
+           .parallelism = "{expert_model_parallel_size: 2}",
+           .training = length,
+           .more = std::string("moe: {capacity_factor: 0.6, token_dispatcher: einsum") + group + "}\n",
+           .gpus = 2});
 }
 
 TEST_CASE("expert, tensor, expert tensor, data and pipeline parallelism together compute what one rank does",

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cassert>
 #include <optional>
 
 #include "backend/cpu/experts.h"
@@ -8,6 +7,14 @@
 
 // Masks by which tokens become experts' rows, and rows tokens again (GShard, arXiv 2006.16668, appendix A).
 namespace simrun::cpu {
+namespace {
+
+// Of a Plan file's numbers one may be no expert.
+bool is_expert(std::int64_t chosen, std::int64_t of_expert, std::int64_t places) {
+  return chosen >= 0 && chosen < places / of_expert;
+}
+
+}  // namespace
 
 template <class Real>
 void run_dispatch_masks(const KernelCall& call) {
@@ -23,7 +30,7 @@ void run_dispatch_masks(const KernelCall& call) {
   for (std::int64_t token = 0; token < batch * sequence; ++token) {
     capacity.begin_token(token % sequence);
     for (std::int64_t choice = token * topk; choice < (token + 1) * topk; ++choice) {
-      assert(chosen[choice] >= 0 && chosen[choice] * of_expert < places && "a router's choice is an expert");
+      if (!is_expert(chosen[choice], of_expert, places)) continue;
       const std::optional<std::int64_t> row = capacity.take(chosen[choice]);
       if (!row) continue;
       const std::int64_t place = token * places + chosen[choice] * of_expert + *row;
@@ -41,9 +48,11 @@ void run_dispatch_masks_backward(const KernelCall& call) {
   const auto of_expert = static_cast<std::int64_t>(call.what.constants.at(3));
   const auto* chosen = static_cast<const std::int32_t*>(indices.data);
   for (std::int64_t choice = 0; choice < rows_of(indices) * topk; ++choice) {
-    const Real* from = reals<Real>(gradient) + choice / topk * places + chosen[choice] * of_expert;
     Real sum = 0;
-    for (std::int64_t i = 0; i < of_expert; ++i) sum += from[i];
+    if (is_expert(chosen[choice], of_expert, places)) {
+      const Real* from = reals<Real>(gradient) + choice / topk * places + chosen[choice] * of_expert;
+      for (std::int64_t i = 0; i < of_expert; ++i) sum += from[i];
+    }
     reals<Real>(out)[choice] = sum;
   }
 }

@@ -224,7 +224,8 @@ const LockstepCosts& ExchangeCosts::costs(double bytes) {
   LockstepCosts& costs = found->second;
   const bool is_alone = class_of_.size() == 1 && !is_by_device();
   if (is_new && (inside_nodes_ || is_alone)) {
-    // A GPU's NVLink ports serve one instance: nothing is shared, and the flows need not be listed.
+    // One instance meets no other, and a GPU's NVLink ports serve one: nothing is shared, and the flows need
+    // not be listed.
     for (const Index index : class_of_) {
       const LinearCost& own = classes_[index][found->first[index]].cost;
       costs.together.latency_s = std::max(costs.together.latency_s, own.latency_s);

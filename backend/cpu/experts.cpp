@@ -35,8 +35,7 @@ class Weights {
  public:
   Weights(const KernelCall& call, const Argument& argument)
       : values_(reals<Real>(argument)), extent_(last_extent(argument)) {
-    if (call.plan.dimension_names[argument.buffer->dims.back().name] == "mask_places")
-      places_ = std::int64_t(call.what.constants.at(3));
+    if (position_of(call, argument, "mask_places") >= 0) places_ = std::int64_t(call.what.constants.at(3));
   }
   // Of a choice of the token with that number on the rank; -1: the mask has none.
   std::int64_t place(std::int64_t token, const ExpertRow& choice) const {
@@ -46,10 +45,8 @@ class Weights {
         std::find_if(values_ + begin, values_ + begin + places_, [](Real x) { return x != 0; });
     return found == values_ + begin + places_ ? -1 : found - values_;
   }
-  Real operator()(std::int64_t token, const ExpertRow& choice) const {
-    const std::int64_t at = place(token, choice);
-    return at < 0 ? Real{0} : values_[at];
-  }
+  Real at(std::int64_t place) const { return place < 0 ? Real{0} : values_[place]; }
+  Real operator()(std::int64_t token, const ExpertRow& choice) const { return at(place(token, choice)); }
 
  private:
   const Real* values_;
@@ -194,7 +191,7 @@ void combine_backward(const KernelCall& call) {
     } else {
       const std::int64_t token = places(row.token), at = weights.place(token, row);
       const Real* g = reals<Real>(gradient) + token * n;
-      const Real weight = weights(token, row);
+      const Real weight = weights.at(at);
       Real product = 0;
       for (std::int64_t i = 0; i < n; ++i) product += g[i] * x[i];
       if (of_weights != nullptr && at >= 0) of_weights[at] = product;

@@ -64,14 +64,12 @@ std::string add_refusal(const Plan& plan, const Instruction& what) {
   return "";
 }
 
-bool is_mask(const Plan& plan, const Buffer& buffer) {
-  return !buffer.dims.empty() && plan.dimension_names[buffer.dims.back().name] == "mask_places";
-}
+bool is_mask(const Plan& plan, const Buffer& buffer) { return has_dim(plan, buffer, "mask_places"); }
 
 // Parts, zigzag ranks, and of masks tokens and rows: whole numbers that divide the sequence of the indices.
 bool counts_rows(const Plan& plan, const Instruction& what) {
   const std::vector<double>& constants = what.constants;
-  if (constants.size() != 2 && constants.size() != 4) return false;
+  if ((constants.size() != 2 && constants.size() != 4) || what.inputs.size() < 2) return false;
   if (std::ranges::any_of(constants, [](double x) { return !(x >= 1 && x <= 1e15 && x == std::floor(x)); }))
     return false;
   const auto parts = static_cast<std::int64_t>(constants[0]),

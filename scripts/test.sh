@@ -29,8 +29,15 @@ done
 purposes=(run test)
 if [ $lint = ON ]; then purposes+=(lint); fi
 if [ $fuzz = ON ]; then purposes+=(fuzz); fi
-if [ $page = ON ]; then purposes+=(page); fi
 scripts/setup.sh "${purposes[@]}"
+
+# A browser is not needed before the tests: half a minute of unpacking, mostly waiting, beside the builds.
+mkdir -p build/tests
+setting_up=
+if [ $page = ON ]; then
+  scripts/setup.sh page >build/tests/page-setup.log 2>&1 &
+  setting_up=$!
+fi
 
 if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_SLOPPINESS=pch_defines,time_macros; fi
 
@@ -47,6 +54,10 @@ cmake --preset release -DSIMRUN_TESTS=ON -DSIMRUN_BENCH=ON -DSIMRUN_PAGE_REQUIRE
   -DCMAKE_COMPILE_WARNING_AS_ERROR=$warnings
 cmake --build --preset dev -j "$(nproc)"
 cmake --build --preset release -j "$(nproc)"
+if [ -n "$setting_up" ] && ! wait "$setting_up"; then
+  cat build/tests/page-setup.log >&2
+  exit 1
+fi
 
 # Of an allocation only who called, which takes no walk over the stack, and no more freed memory kept aside than stays in a cache:
 # a third of the sanitized tests' time. With fewer than two frames leaks would not be reported at all. Whoever looks for the allocation
@@ -54,6 +65,5 @@ cmake --build --preset release -j "$(nproc)"
 export ASAN_OPTIONS="${ASAN_OPTIONS:-malloc_context_size=2:quarantine_size_mb=2:thread_local_quarantine_size_kb=64}"
 
 # One list of tests over all builds, so that one summary covers everything. None takes a third of the time limit.
-mkdir -p build/tests
 printf 'subdirs("%s" "%s")\n' "$PWD/build/dev" "$PWD/build/release" >build/tests/CTestTestfile.cmake
 exec ctest --test-dir build/tests -j "$(nproc)" --timeout 600 --output-on-failure --no-label-summary --no-tests=error

@@ -49,7 +49,7 @@ TEST_CASE("imperfections: one that changes nothing costs nothing") {
   CHECK(costs.interaction_s == 0);
 }
 
-TEST_CASE("program: the summary and --json say what imperfections cost; a plan file keeps them") {
+TEST_CASE("program: the summary and --json say what imperfections cost; a plan file keeps them", "[long]") {
   Scratch scratch;
   const Ran text = run_simrun(imperfect + " --no-html --plan " + scratch.file("job.plan"));
   CAPTURE(text.output);
@@ -63,7 +63,8 @@ TEST_CASE("program: the summary and --json say what imperfections cost; a plan f
 }
 
 TEST_CASE(
-    "program: another job on the fabric is a cause of its own, in SimGrid, which --engine fast excludes") {
+    "program: another job on the fabric is a cause of its own, in SimGrid, which --engine fast excludes",
+    "[long]") {
   Scratch scratch;
   const std::string job = scratch.file("job.yaml");
   std::ofstream(job) << small_gpt(4, 4, 1, 2)

@@ -43,7 +43,8 @@ TEST_CASE("sensitivity: no faster machine is slower; elasticities of rates less 
   }
 }
 
-TEST_CASE("sensitivity: links that a job does not have are left out; one GPU has its own numbers only") {
+TEST_CASE("sensitivity: links that a job does not have are left out; one GPU has its own numbers only",
+          "[long]") {
   const auto has = [](const std::vector<Sensitivity>& rows, const std::string& start) {
     return std::ranges::any_of(rows, [&](const Sensitivity& row) { return row.name.starts_with(start); });
   };
@@ -66,14 +67,14 @@ TEST_CASE("sensitivity: a gradient reduction that nothing hides waits for the ne
   CHECK(row->saved_s > 0);
 }
 
-TEST_CASE("sensitivity: the engine of the base run runs them all") {
+TEST_CASE("sensitivity: the engine of the base run runs them all", "[long]") {
   const std::vector<Sensitivity> fast = sensitivities_of(preset_job("tiny-4xa100"));
   const std::vector<Sensitivity> flows = sensitivities_of(preset_job("tiny-4xa100"), EngineChoice::simgrid);
   REQUIRE(flows.size() == fast.size());
   CHECK(sum_of_elasticities(flows) == Approx(-1).margin(0.01));
 }
 
-TEST_CASE("program: --sensitivity adds a section to the summary and an array to --json") {
+TEST_CASE("program: --sensitivity adds a section to the summary and an array to --json", "[long]") {
   const Ran table = run_simrun(tiny + " --no-html --sensitivity");
   CAPTURE(table.output);
   CHECK(table.code == 0);

@@ -100,7 +100,7 @@ TEST_CASE("program: a point of a sweep has the numbers of a run with --set") {
   }
 }
 
-TEST_CASE("program: a sweep's CSV, JSON and table agree, and two runs write the same bytes") {
+TEST_CASE("program: a sweep's CSV, JSON and table agree, and two runs write the same bytes", "[long]") {
   const Scratch scratch;
   const std::string arguments =
       two_keys + "--csv " + scratch.file("a.csv") + " --html " + scratch.file("a.html");

@@ -111,7 +111,7 @@ TEST_CASE("training: a full disk is one message, and the checkpoint that was the
   CHECK(scratch.files() == 2);  // nothing half written is left
 }
 
-TEST_CASE("training: killed at any moment, the checkpoint that is there is whole") {
+TEST_CASE("training: killed at any moment, the checkpoint that is there is whole", "[long]") {
   const Scratch scratch;
   const std::string file = scratch.file("run.ckpt");
   for (int kill_after = 0; kill_after < 5; ++kill_after) {

@@ -263,7 +263,10 @@ std::string keys_of(const std::string& model_type) {
                                                                {"qwen2", "hf"},
                                                                {"qwen2_moe", "qwen_moe"},
                                                                {"qwen3", "hf"},
-                                                               {"qwen3_moe", "qwen_moe"}};
+                                                               {"qwen3_5_moe_text", "qwen_moe"},
+                                                               {"qwen3_5_text", "hf"},
+                                                               {"qwen3_moe", "qwen_moe"},
+                                                               {"qwen3_next", "qwen_moe"}};
   const auto found = spellings.find(model_type);
   return found == spellings.end() ? "none" : found->second;
 }

@@ -165,10 +165,13 @@ void refuse_other_memory(RowJob& made, KnownPresets& presets) {
                   static_cast<double>(gpu.memory_bytes) / 0x1p30));
 }
 
-// Of a hybrid whose layers no preset has, nobody knows which are Mamba's.
+// Of a hybrid whose layers no rule has, nobody knows which are Mamba's, or linear attention's.
 void refuse_unknown_hybrid(RowJob& made) {
-  if (made.facts.contains("mamba") && !made.facts.contains("hybrid"))
+  const auto hybrid = made.facts.find("hybrid");
+  if (made.facts.contains("mamba") && hybrid == made.facts.end())
     made.facts.emplace("unsupported", "Mamba layers of an unknown pattern");
+  if (made.facts.contains("delta_nets") && (hybrid == made.facts.end() || hybrid->second != "delta_nets"))
+    made.facts.emplace("unsupported", "gated delta nets of an unknown pattern");
 }
 
 // Nobody need know what was assumed of sequence parallelism without tensor parallelism, and of a pipeline or

@@ -47,7 +47,7 @@ const std::vector<std::string> rule_keys = {"match", "unless", "where", "reason"
 //   recompute       as_needed: of rows that do not say it, everything where the job does not fit without
 //   microbatches    "64..1024": powers of two of which the source printed the fastest, of rows that do
 //                   not say it; "tuned": the number is the fastest, with a power of two for a microbatch
-//   mamba           it has Mamba layers; hybrid: the preset says which those are
+//   mamba, delta_nets  it has layers of such; hybrid: the preset or family says which those are
 //   unsupported     a feature that no job can say
 //   link_rate       of links.yaml: what one link carries per direction, "100 Gb/s"
 //   set             the set of rows that it is scored in, instead of the others
@@ -65,6 +65,7 @@ const std::vector<std::string> fact_names = {"keys",
                                              "memory_kind",
                                              "memory_rank",
                                              "mamba",
+                                             "delta_nets",
                                              "hybrid",
                                              "unsupported",
                                              "set",

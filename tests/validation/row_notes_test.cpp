@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "tests/validation/loaded_row.h"
@@ -43,6 +44,31 @@ TEST_CASE("row: what notes say of bf16 states, of one reduction per step and of 
   const LoadedRow whole = load_row({{Column::notes, "full fine-tuning (not LoRA)"}});
   CHECK_FALSE(whole.made.facts.contains("unsupported"));
   CHECK_FALSE(whole.job.training.lora);
+}
+
+TEST_CASE("row: gated delta nets of Qwen3-Next, 3.5 and 3.6 are known, of other models they are not") {
+  const auto known = [](const char* model, const char* layers, const char* experts) {
+    return load_row({{Column::model, model},
+                     {Column::layers, layers},
+                     {Column::n_experts, experts},
+                     {Column::hidden, ""},
+                     {Column::heads, ""},
+                     {Column::tp, "1"},
+                     {Column::pp, "1"},
+                     {Column::notes, "a hybrid with gated-delta-net layers"}})
+        .job.model;
+  };
+  const ModelConfig sparse = known("Qwen3.6-35B-A3B (GDN hybrid MoE)", "40", "256");
+  CHECK((sparse.hidden_size == 2048 && sparse.experts.count == 256 && sparse.head_dim == 256));
+  CHECK(std::ranges::count(sparse.layer_contents, LayerContent::delta_net_and_mlp) == 30);
+  CHECK(known("Qwen3.5-4B", "8", "").layer_contents.size() == 8);
+  CHECK(known("Qwen3-Next-80B-A3B", "48", "512").experts.topk == 10);
+  const LoadOptions options = source_presets();
+  KnownPresets presets(options);
+  const MeasuredRow other =
+      measured_row({{Column::notes, "with Gated DeltaNet layers"}, {Column::model, "GPT 22B"}});
+  CHECK(job_of_row(other, load_row_rules(options), presets).facts.at("unsupported") ==
+        "gated delta nets of an unknown pattern");
 }
 
 TEST_CASE("row: MLPerf's parameters are gathered in fp8, those of mxfp8 in bf16") {

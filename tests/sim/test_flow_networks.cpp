@@ -176,7 +176,7 @@ TEST_CASE("2,000 flows at once, each with an end of its own") {
   }
 }
 
-TEST_CASE("a chain of 100,000 flows and links does not overflow the stack") {
+TEST_CASE("a chain of 100,000 flows and links does not overflow the stack", "[long]") {
   const FlowSolver solver = GENERATE(from_range(flow_solvers()));
   // Flow i crosses links i and i + 1; the solver recurses along them. At 0.01 s half of the second has moved.
   const std::vector<double> left = in_worker([solver] {

@@ -60,7 +60,7 @@ TEST_CASE("a worker returns the bytes of its task") {
   CHECK(run_in_worker([] { return std::string("\0\n\xff", 3); }) == std::string("\0\n\xff", 3));
 }
 
-TEST_CASE("a worker returns 50 MB unchanged") {
+TEST_CASE("a worker returns 50 MB unchanged", "[long]") {
   const auto bytes = [] {
     std::string piece(251, '\0'), result;
     for (std::size_t i = 0; i < piece.size(); ++i) piece[i] = static_cast<char>(i * 7 % 251);
@@ -76,7 +76,7 @@ TEST_CASE("a worker shares nothing back") {
   CHECK(value == 1);
 }
 
-TEST_CASE("a worker's stack holds 400 MiB") {
+TEST_CASE("a worker's stack holds 400 MiB", "[long]") {
   CHECK(run_in_worker([] { return std::to_string(deep(100'000) != 1); }) == "1");  // 100,000 x 4 KiB
 }
 

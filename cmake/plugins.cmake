@@ -17,8 +17,6 @@ function(simrun_plugin name)
   if(NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize" OR CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_link_options(simrun_${name} PRIVATE -Wl,--no-undefined)
   endif()
-  # A plugin looks in its own libraries first, for malloc and free, too: what one side allocates the other frees.
-  simrun_allocator(simrun_${name})
   target_link_libraries(simrun_${name} PRIVATE ${arg_LIBS})
   simrun_unity(simrun_${name} KEEP ${arg_CORE})
   set_target_properties(simrun_${name} PROPERTIES PREFIX lib LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})

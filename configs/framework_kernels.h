@@ -65,6 +65,8 @@ struct FrameworkKernels {
   double broadcast_operations = 0;
   double broadcast_operations_fp32 = 0;
   double broadcast_sum = 0;  // what sums over rows take of these
+  // And those of a sum of rows, in two bytes, that is a scatter which adds to zeros: scatter_add, index_add.
+  double scatter_operations = 0;
   // What the norm's kernels reach of the memory rate. Below 1 they are PyTorch's own, whose backward pass
   // reads the input and the gradient once more for the gradient of the weight.
   double norm_efficiency = 1;

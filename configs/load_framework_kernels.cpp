@@ -111,6 +111,7 @@ FrameworkKernels read_framework_kernels(const ConfigNode* node, Reading& reading
   kernels.broadcast_operations = section.real("broadcast_operations", operations, 0.0);
   kernels.broadcast_operations_fp32 = section.real("broadcast_operations_fp32", operations, 0.0);
   kernels.broadcast_sum = section.real("broadcast_sum", share_of_one, 0.0);
+  kernels.scatter_operations = section.real("scatter_operations", operations, 0.0);
   kernels.batched_gemm_efficiency = section.real("batched_gemm_efficiency", limits::share, 1.0);
   kernels.scan_efficiency = section.real("scan_efficiency", limits::share, 1.0);
   kernels.scan_memory_efficiency = section.real("scan_memory_efficiency", limits::share, 1.0);

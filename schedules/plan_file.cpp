@@ -215,19 +215,26 @@ bool is_new_in_version_23(const Plan& plan) {
   });
 }
 
+bool has_experts(const Plan& plan) {
+  return std::ranges::find(plan.dimension_names, "experts") != plan.dimension_names.end();
+}
+
 // Experts whose products the host issues one by one, attention within chunks, and operators that came with
 // Gated DeltaNet layers, gates of attention's output, weights of what experts read, norms of each head with
 // its own weights, norms without weights, clipped heads and queries scaled by their position.
 bool is_new_in_version_24(const Plan& plan) {
-  const bool issues_experts =
-      plan.framework.kernels.expert_dispatch_s > 0 &&
-      std::ranges::find(plan.dimension_names, "experts") != plan.dimension_names.end();
+  const bool issues_experts = plan.framework.kernels.expert_dispatch_s > 0 && has_experts(plan);
   return issues_experts || std::ranges::any_of(plan.segments, [](const Segment& segment) {
            return std::ranges::any_of(segment.instructions, [](const Instruction& what) {
              const bool is_unweighted = what.opcode == Opcode::norm && what.inputs.size() == 1;
              return what.causal.chunked || what.function > Function::weigh_rows_backward || is_unweighted;
            });
          });
+}
+
+// Rows of experts that scatters add slower than memory.
+bool is_new_in_version_25(const Plan& plan) {
+  return plan.framework.kernels.scatter_operations > 0 && has_experts(plan);
 }
 
 // Readers of version 1 would take the cluster for a non-blocking one with a NIC per GPU; those of version 2
@@ -242,9 +249,11 @@ bool is_new_in_version_24(const Plan& plan) {
 // version 18 hold all logits at once and route for nothing, those of version 19 begin steps at once, those of
 // version 20 know no scan, those of version 21 scan too fast or take a scale of NF4 for four bytes, those of
 // version 22 would take what weights a GPU's rows for what says where tokens' rows are, norms of all heads
-// for norms of each, and Adafactor's numbers of a parameter for others, and those of version 23 would issue
-// the products of all experts at once, take chunks for sliding windows and know none of its operators.
+// for norms of each, and Adafactor's numbers of a parameter for others, those of version 23 would issue
+// the products of all experts at once, take chunks for sliding windows and know none of its operators, and
+// those of version 24 would add experts' rows as fast as memory.
 std::uint64_t version_needed(const Plan& plan) {
+  if (is_new_in_version_25(plan)) return 25;
   if (is_new_in_version_24(plan)) return 24;
   if (is_new_in_version_23(plan)) return 23;
   if (is_new_in_version_22(plan)) return 22;

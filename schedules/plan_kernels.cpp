@@ -33,6 +33,7 @@ void encode_kernels(const FrameworkKernels& kernels, proto::Framework_Kernels& o
   out.set_broadcast_operations(kernels.broadcast_operations);
   out.set_broadcast_operations_fp32(kernels.broadcast_operations_fp32);
   out.set_broadcast_sum(kernels.broadcast_sum);
+  out.set_scatter_operations(kernels.scatter_operations);
   if (kernels.batched_gemm_efficiency != 1) out.set_batched_gemm_efficiency(kernels.batched_gemm_efficiency);
   if (kernels.scan_efficiency != 1) out.set_scan_efficiency(kernels.scan_efficiency);
   out.set_chunk_step_s(kernels.chunk_step_s);
@@ -50,7 +51,8 @@ FrameworkKernels decode_kernels(const proto::Framework_Kernels& in) {
     throw MalformedPlan("a framework's softmax is of no kind");
   if (in.expert_bias() > static_cast<std::uint32_t>(ExpertBias::separate))
     throw MalformedPlan("a framework's biases of experts are added nowhere");
-  if (in.broadcast_operations() < 0 || in.broadcast_operations_fp32() < 0 || in.broadcast_sum() < 0)
+  if (in.broadcast_operations() < 0 || in.broadcast_operations_fp32() < 0 || in.broadcast_sum() < 0 ||
+      in.scatter_operations() < 0)
     throw MalformedPlan("a framework's operators take negative operations");
   if (in.flash_attention() < 0 || in.flash_attention() > 3)
     throw MalformedPlan("a framework's FlashAttention is of no generation");
@@ -88,6 +90,7 @@ FrameworkKernels decode_kernels(const proto::Framework_Kernels& in) {
           .broadcast_operations = finite(in.broadcast_operations(), "broadcast operations"),
           .broadcast_operations_fp32 = finite(in.broadcast_operations_fp32(), "broadcast operations"),
           .broadcast_sum = finite(in.broadcast_sum(), "broadcast sum"),
+          .scatter_operations = finite(in.scatter_operations(), "scatter operations"),
           .norm_efficiency = norm == 0 ? 1 : norm,
           .batched_gemm_efficiency = batched == 0 ? 1 : batched,
           .scan_efficiency = scan == 0 ? 1 : scan,

@@ -102,7 +102,8 @@ bool is_within_activation(const Plan& plan, const Instruction& instruction) {
 
 // Megatron Core's operators (moe_utils.py: permute, unpermute, sort_chunks_by_idxs): rows are selected, and
 // summed by a scatter that adds to zeros; a rank that has several experts puts what others sent in their
-// order, in a copy of its own. Adding to a row reads it, and its old sum.
+// order, in a copy of its own. Adding to a row reads it, and its old sum, element by element where PyTorch
+// does it in two bytes.
 std::vector<RowKernel> permute_kernels(const Plan& plan, const Instruction& instruction) {
   const bool is_dispatch = instruction.function == Function::dispatch;
   const bool forward = instruction.opcode == Opcode::gather;
@@ -125,7 +126,10 @@ std::vector<RowKernel> permute_kernels(const Plan& plan, const Instruction& inst
   const RowKernel weighted{.bytes = 2 * r, .operations = weighing};  // by the probabilities
   if (forward && is_dispatch) kernels.push_back({2 * r});
   if (forward && !is_dispatch && instruction.inputs.size() > 2) kernels.push_back(weighted);
-  if (!writes_rows) kernels.insert(kernels.end(), {{t}, {3 * r}});
+  const double adding = bytes_of(rows.dtype) < 4 ? plan.framework.kernels.scatter_operations : 0;
+  if (!writes_rows)
+    kernels.insert(kernels.end(),
+                   {{t}, {.bytes = 3 * r, .operations = adding * static_cast<double>(rows.elements())}});
   // The tokens' gradients by row; weighted; by the rows, and summed over each.
   if (!is_dispatch && !forward) kernels.insert(kernels.end(), {{2 * r}, weighted, {3 * r}, {r}});
   return kernels;

@@ -56,6 +56,7 @@ inline Framework framework_with_every_field() {
                       .broadcast_operations = 100,
                       .broadcast_operations_fp32 = 200,
                       .broadcast_sum = 0.5,
+                      .scatter_operations = 300,
                       .norm_efficiency = 0.75,
                       .batched_gemm_efficiency = 0.5,
                       .scan_efficiency = 0.4,

@@ -15,9 +15,9 @@ namespace simrun {
 TEST_CASE("a newer format version is refused with both versions") {
   std::string bytes = serialize(two_stage_plan());
   bytes[8] = plan_format_version + 1;
-  CHECK(refusal(bytes) == "the plan file has format version 25; this simrun reads versions 1 to 24");
+  CHECK(refusal(bytes) == "the plan file has format version 26; this simrun reads versions 1 to 25");
   bytes[8] = 0;
-  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 24");
+  CHECK(refusal(bytes) == "the plan file has format version 0; this simrun reads versions 1 to 25");
 }
 
 TEST_CASE("a plan that a reader of version 1 would take for another is version 2") {
@@ -167,7 +167,7 @@ TEST_CASE("operators that take a negative number of operations are no plan") {
   Plan plan = two_stage_plan();
   for (double FrameworkKernels::*const operations :
        {&FrameworkKernels::broadcast_operations, &FrameworkKernels::broadcast_operations_fp32,
-        &FrameworkKernels::broadcast_sum}) {
+        &FrameworkKernels::broadcast_sum, &FrameworkKernels::scatter_operations}) {
     plan.framework = framework_of_version_17();
     plan.framework.kernels.*operations = -1;
     CHECK(refusal(serialize(plan)) ==
@@ -329,6 +329,15 @@ TEST_CASE("a plan whose experts' products are issued one by one is version 24") 
   CHECK(serialize(plan)[8] < 24);  // it has no experts
   plan.dimension_names.push_back("experts");
   CHECK(serialize(plan)[8] == 24);
+  CHECK(parse_plan(serialize(plan), "some.plan") == plan);
+}
+
+TEST_CASE("a plan whose experts' rows are added slower than memory is version 25") {
+  Plan plan = two_stage_plan();
+  plan.framework.kernels.scatter_operations = 340;
+  CHECK(serialize(plan)[8] < 25);
+  plan.dimension_names.push_back("experts");
+  CHECK(serialize(plan)[8] == 25);
   CHECK(parse_plan(serialize(plan), "some.plan") == plan);
 }
 

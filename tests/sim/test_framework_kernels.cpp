@@ -341,6 +341,12 @@ TEST_CASE(
   plan.buffers[rows].split.clear();
   plan.job.expert_parallel = 8;
   CHECK(passes()[0] == 4);
+  // A million elements are added one by one, 10 operations of 1 ps each, where they have two bytes.
+  plan.framework.kernels.scatter_operations = 10;
+  plan.cluster.gpu.special_functions = 0.25e12;
+  CHECK(passes() == std::vector<double>{4, 1 + 10, 4 + 1 + 10, 4 + 4 + 6 + 2});
+  plan.buffers[rows].dtype = plan.buffers[tokens].dtype = Dtype::fp32;
+  CHECK(passes()[1] == 2 + 12);
 }
 
 TEST_CASE("a product's time grows with its extents by whole tiles and keeps above FLOPs and bytes") {

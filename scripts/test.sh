@@ -37,6 +37,7 @@ setting_up=
 if [ $page = ON ]; then
   scripts/setup.sh page >build/tests/page-setup.log 2>&1 &
   setting_up=$!
+  trap 'wait' EXIT  # the next run would find apt's lock taken
 fi
 
 if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_SLOPPINESS=pch_defines,time_macros; fi

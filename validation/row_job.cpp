@@ -168,9 +168,10 @@ void refuse_other_memory(RowJob& made, KnownPresets& presets) {
 // Of a hybrid whose layers no rule has, nobody knows which are Mamba's, or linear attention's.
 void refuse_unknown_hybrid(RowJob& made) {
   const auto hybrid = made.facts.find("hybrid");
-  if (made.facts.contains("mamba") && hybrid == made.facts.end())
+  const bool has_delta_nets = hybrid != made.facts.end() && hybrid->second == "delta_nets";
+  if (made.facts.contains("mamba") && (hybrid == made.facts.end() || has_delta_nets))
     made.facts.emplace("unsupported", "Mamba layers of an unknown pattern");
-  if (made.facts.contains("delta_nets") && (hybrid == made.facts.end() || hybrid->second != "delta_nets"))
+  if (made.facts.contains("delta_nets") && !has_delta_nets)
     made.facts.emplace("unsupported", "gated delta nets of an unknown pattern");
 }
 

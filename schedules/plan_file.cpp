@@ -234,7 +234,8 @@ bool is_new_in_version_24(const Plan& plan) {
 
 // Rows of experts that scatters add slower than memory.
 bool is_new_in_version_25(const Plan& plan) {
-  return plan.framework.kernels.scatter_operations > 0 && has_experts(plan);
+  const FrameworkKernels& kernels = plan.framework.kernels;
+  return kernels.scatter_operations > 0 && !kernels.fused_permute && has_experts(plan);
 }
 
 // Readers of version 1 would take the cluster for a non-blocking one with a NIC per GPU; those of version 2

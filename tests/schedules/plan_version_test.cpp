@@ -335,7 +335,8 @@ TEST_CASE("a plan whose experts' products are issued one by one is version 24") 
 TEST_CASE("a plan whose experts' rows are added slower than memory is version 25") {
   Plan plan = two_stage_plan();
   plan.framework.kernels.scatter_operations = 340;
-  CHECK(serialize(plan)[8] < 25);
+  plan.framework.kernels.fused_permute = false;
+  CHECK(serialize(plan)[8] < 25);  // it has no experts
   plan.dimension_names.push_back("experts");
   CHECK(serialize(plan)[8] == 25);
   CHECK(parse_plan(serialize(plan), "some.plan") == plan);

@@ -65,10 +65,39 @@ TEST_CASE("row: gated delta nets of Qwen3-Next, 3.5 and 3.6 are known, of other 
   CHECK(known("Qwen3-Next-80B-A3B", "48", "512").experts.topk == 10);
   const LoadOptions options = source_presets();
   KnownPresets presets(options);
-  const MeasuredRow other =
-      measured_row({{Column::notes, "with Gated DeltaNet layers"}, {Column::model, "GPT 22B"}});
-  CHECK(job_of_row(other, load_row_rules(options), presets).facts.at("unsupported") ==
-        "gated delta nets of an unknown pattern");
+  const auto refused = [&](const char* model, const char* notes) {
+    const MeasuredRow row = measured_row({{Column::notes, notes}, {Column::model, model}});
+    return job_of_row(row, load_row_rules(options), presets).facts.at("unsupported");
+  };
+  CHECK(refused("GPT 22B", "with Gated DeltaNet layers") == "gated delta nets of an unknown pattern");
+  CHECK(refused("Qwen3.6-4B", "") == "layers of Qwen3.5 or 3.6 of an unknown size");
+  CHECK(refused("Qwen3.5-14B", "") == "layers of Qwen3.5 or 3.6 of an unknown size");
+}
+
+TEST_CASE("row: rows of experts are moved as what the notes name moves them") {
+  const auto kernels = [](const char* source, const char* notes, const char* hardware = "8 x H100 80GB") {
+    return load_row({{Column::source, source},
+                     {Column::model, "Mixtral-8x7B"},
+                     {Column::layers, "32"},
+                     {Column::n_experts, "8"},
+                     {Column::hidden, "4096"},
+                     {Column::heads, "32"},
+                     {Column::topk, "2"},
+                     {Column::pp, "1"},
+                     {Column::hardware, hardware},
+                     {Column::notes, notes}})
+        .job.framework.kernels;
+  };
+  CHECK(kernels("PyTorch FSDP", "").scatter_operations == 340);
+  CHECK_FALSE(kernels("PyTorch FSDP", "in alternate layers").fused_permute);
+  CHECK(kernels("PyTorch FSDP", "TransformerEngine layers").fused_permute);
+  CHECK(kernels("Megatron-LM", "with permute fusion").fused_permute);
+  CHECK_FALSE(kernels("Megatron-LM", "no permute fusion").fused_permute);
+  CHECK(kernels("PyTorch FSDP", "torch 2.13").scatter_operations == 0);
+  CHECK(kernels("PyTorch FSDP", "July 2026, torch 2.11").scatter_operations == 340);
+  CHECK(kernels("PyTorch FSDP", "torch 2.13", "A100-80GB").scatter_operations == 340);
+  CHECK(load_row({{Column::source, "a table"}, {Column::notes, "Megatron-Bridge, container nemo:26.06"}})
+            .job.framework.name == "megatron_bridge");
 }
 
 TEST_CASE("row: MLPerf's parameters are gathered in fp8, those of mxfp8 in bf16") {

@@ -29,12 +29,14 @@ done
 purposes=(run test)
 if [ $lint = ON ]; then purposes+=(lint); fi
 if [ $fuzz = ON ]; then purposes+=(fuzz); fi
+# A browser is not needed before the tests: unpacked beside the builds, where no password need be asked for.
+beside_builds=OFF
+if [ $page = ON ] && [ "$(id -u)" -eq 0 ]; then beside_builds=ON; fi
+if [ $page = ON ] && [ $beside_builds = OFF ]; then purposes+=(page); fi
 scripts/setup.sh "${purposes[@]}"
-
-# A browser is not needed before the tests: half a minute of unpacking, mostly waiting, beside the builds.
 mkdir -p build/tests
 setting_up=
-if [ $page = ON ]; then
+if [ $beside_builds = ON ]; then
   scripts/setup.sh page >build/tests/page-setup.log 2>&1 &
   setting_up=$!
   trap 'wait' EXIT  # the next run would find apt's lock taken

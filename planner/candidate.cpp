@@ -26,8 +26,9 @@ class Choices {
  public:
   Choices(const Job& job, const PlanConfig& limits) : job_(job), limits_(limits) {}
 
-  bool is_fixed(const std::string& key) const { return limits_.fixed_numbers.contains(key); }
-  bool allows(const std::string& key, std::int64_t value) const {
+  bool is_fixed(const char* key) const { return limits_.fixed_numbers.contains(key); }
+  bool allows(const char* key, std::int64_t value) const {
+    if (limits_.fixed_numbers.empty()) return true;  // asked for every candidate
     const auto fixed = limits_.fixed_numbers.find(key);
     return fixed == limits_.fixed_numbers.end() ||
            std::ranges::find(fixed->second, value) != fixed->second.end();
@@ -183,9 +184,10 @@ class Choices {
 // What is left once a candidate's ranks and microbatches are.
 void visit_schedules(const Choices& choices, Candidate candidate,
                      const std::function<void(const Candidate&)>& visit) {
+  const auto schedules = choices.schedules(candidate);
   for (const RecomputeGranularity recompute : choices.recomputes()) {
     candidate.recompute = recompute;
-    for (const auto& [stages, name] : choices.schedules(candidate)) {
+    for (const auto& [stages, name] : schedules) {
       candidate.virtual_stages = stages;
       candidate.schedule = name;
       visit(candidate);

@@ -9,34 +9,23 @@
 #include "planner/pipeline_costs.h"
 
 namespace simrun {
-namespace {
 
-// Bytes of the first passes of a rank with virtual stages: they take microbatches in groups as large as the
-// pipeline, one stage after the other.
-class GroupedPasses {
- public:
-  // stage_bytes: of one microbatch, in the order of the passes.
-  GroupedPasses(double group, std::vector<double> stage_bytes)
-      : group_(group), bytes_(std::move(stage_bytes)), before_(bytes_.size() + 1, 0) {
-    for (std::size_t stage = 0; stage < bytes_.size(); ++stage)
-      before_[stage + 1] = before_[stage] + group * bytes_[stage];
-  }
+void GroupedPasses::set(double group, std::span<const double> stage_bytes, bool is_reversed) {
+  group_ = group;
+  bytes_.assign(stage_bytes.begin(), stage_bytes.end());
+  if (is_reversed) std::ranges::reverse(bytes_);
+  before_.assign(1, 0);
+  for (const double bytes : bytes_) before_.push_back(before_.back() + group * bytes);
+}
 
-  double of_first(double passes) const {
-    const double round = group_ * static_cast<double>(bytes_.size());
-    const double rounds = std::floor(passes / round), rest = passes - rounds * round;
-    const auto stage = static_cast<std::size_t>(rest / group_);
-    const double begun =
-        stage < bytes_.size() ? (rest - static_cast<double>(stage) * group_) * bytes_[stage] : 0;
-    return rounds * before_.back() + before_[stage] + begun;
-  }
-
- private:
-  double group_;
-  std::vector<double> bytes_, before_;  // before_: of a group's passes on the stages in front
-};
-
-}  // namespace
+double GroupedPasses::of_first(double passes) const {
+  const double round = group_ * static_cast<double>(bytes_.size());
+  const double rounds = std::floor(passes / round), rest = passes - rounds * round;
+  const auto stage = static_cast<std::size_t>(rest / group_);
+  const double begun =
+      stage < bytes_.size() ? (rest - static_cast<double>(stage) * group_) * bytes_[stage] : 0;
+  return rounds * before_.back() + before_[stage] + begun;
+}
 
 MicrobatchesInFlight::MicrobatchesInFlight(const Candidate& of, double microbatches)
     : p_(static_cast<double>(of.pipeline)),
@@ -58,21 +47,23 @@ double MicrobatchesInFlight::passes(std::size_t rank) const {
 
 // Backward passes begin with the last stage, so that as many microbatches are now on the first stages and now
 // on the last.
-double MicrobatchesInFlight::bytes(std::size_t rank, const std::vector<double>& stage_bytes) const {
+double MicrobatchesInFlight::bytes(std::size_t rank, const std::vector<double>& stage_bytes) {
   const double ahead = passes(rank);
   if (holds_all_ || is_even_ ||
       std::ranges::count(stage_bytes, stage_bytes.front()) == std::ssize(stage_bytes))
     return ahead / v_ * std::accumulate(stage_bytes.begin(), stage_bytes.end(), 0.0);
-  const GroupedPasses forward(p_, stage_bytes), backward(p_, {stage_bytes.rbegin(), stage_bytes.rend()});
+  forward_.set(p_, stage_bytes, false);
+  backward_.set(p_, stage_bytes, true);
   const double last = std::min(p_ * v_, microbatches_ * v_ - ahead);  // from there on it repeats, or ends
   double most = 0;
   const auto look = [&](double ended) {
     const double at = std::clamp(ended, 0.0, last);
-    most = std::max(most, forward.of_first(ahead + at) - backward.of_first(at));
+    most = std::max(most, forward_.of_first(ahead + at) - backward_.of_first(at));
   };
+  const double past_a_group = std::fmod(ahead, p_);
   for (double group = 0; group <= v_; ++group) {  // between these it goes straight
     look(group * p_);
-    look(group * p_ - std::fmod(ahead, p_));
+    look(group * p_ - past_a_group);
   }
   return most;
 }

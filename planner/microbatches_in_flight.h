@@ -1,11 +1,25 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "planner/candidate.h"
 
 namespace simrun {
+
+// Bytes of the first passes of a rank with virtual stages: they take microbatches in groups as large as the
+// pipeline, one stage after the other.
+class GroupedPasses {
+ public:
+  // stage_bytes: of one microbatch, in the order of the passes or against it.
+  void set(double group, std::span<const double> stage_bytes, bool is_reversed);
+  double of_first(double passes) const;
+
+ private:
+  double group_ = 1;
+  std::vector<double> bytes_, before_;  // before_: of a group's passes on the stages in front
+};
 
 // What a pipeline rank's virtual stages hold of microbatches between their forward and backward passes.
 class MicrobatchesInFlight {
@@ -16,7 +30,7 @@ class MicrobatchesInFlight {
   double passes(std::size_t rank) const;
 
   // At most, where a microbatch has so many bytes on each stage.
-  double bytes(std::size_t rank, const std::vector<double>& stage_bytes) const;
+  double bytes(std::size_t rank, const std::vector<double>& stage_bytes);
 
   // Likewise of ZB-V, whose two stages come back unequally late, in its passes and between their halves.
   struct OfWave {
@@ -31,6 +45,7 @@ class MicrobatchesInFlight {
 
   double p_, v_, microbatches_;
   bool holds_all_, is_even_, is_wave_, fills_up_;
+  GroupedPasses forward_, backward_;  // of the last stages asked for; kept for their memory
 };
 
 }  // namespace simrun

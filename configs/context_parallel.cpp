@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
 
 #include "configs/job_rules.h"
 #include "configs/limits.h"
@@ -65,16 +66,56 @@ void check_sequence(Reading& reading, const Job& job) {
                   nearest_multiples(sequence, parts, longest_sequence(reading, job)));
 }
 
+// One copy of a key-value head for each rank: `size` exchange heads, of each of `tensor` ranks.
+void check_copies(Reading& reading, const Job& job, const std::string& path, std::int64_t tensor) {
+  const ModelConfig& model = job.model;
+  const std::int64_t size = job.parallelism.context_a2a_size, ranks = tensor * size;
+  const std::int64_t heads = model.num_attention_heads, kv_heads = model.num_key_value_heads;
+  if (heads % ranks != 0) {
+    const std::string of_rank =
+        tensor == 1 ? "" : fmt::format(" of a tensor-parallel rank ({} / {})", heads, tensor);
+    if (heads % tensor == 0)
+      reading.problem(path,
+                      fmt::format("core_attention: {} attention heads{} do not split into {} by all-to-all",
+                                  heads / tensor, of_rank, size),
+                      nearest_divisors(heads / tensor, size));
+    return;
+  }
+  if (ranks % kv_heads != 0)
+    reading.problem(path,
+                    fmt::format("core_attention: all-to-all over {} ranks gives them unequal copies of {} "
+                                "key-value heads",
+                                ranks, kv_heads),
+                    tensor == 1 ? nearest_multiples(size, kv_heads) : "");
+  if (model.qk_norm == QkNorm::of_all_heads || model.qk_norm == QkNorm::by_head)
+    reading.problem(path,
+                    fmt::format("norms that weight each of {} key-value heads do not go with copies of them "
+                                "for {} ranks",
+                                kv_heads, ranks));
+  if (!job.training.lora || tensor > 1) return;  // of tensor-parallel ranks it was said
+  for (const std::string& target : job.training.lora->targets)
+    if (target == "q" || target == "k" || target == "v")
+      reading.problem(
+          "training.lora.targets",
+          fmt::format("an adapter of {} alone needs all-to-all over at most the {} key-value heads", target,
+                      kv_heads),
+          "qkv takes one of all three.");
+}
+
 // Heads are exchanged with their keys and values, whole groups at a time.
 void check_heads(Reading& reading, const Job& job) {
   const Parallelism& parallelism = job.parallelism;
   const std::int64_t size = parallelism.context_a2a_size, tp = parallelism.tensor_model_parallel_size;
   const std::int64_t kv_heads = job.model.num_key_value_heads;
-  if (size <= 1 || tp == 0 || kv_heads % tp != 0 || kv_heads == 0) return;
+  if (size <= 1 || tp == 0 || kv_heads == 0) return;
+  const bool hybrid = parallelism.cp_comm_type == ContextExchange::a2a_p2p;
+  const std::string path =
+      hybrid ? "parallelism.hierarchical_context_parallel_sizes" : "parallelism.cp_comm_type";
+  if (copies_key_value_heads(job.model, tp, size)) return check_copies(reading, job, path, tp);
+  if (kv_heads % tp != 0) return;
   const std::int64_t heads = kv_heads / tp;
   if (heads % size == 0) return;
-  const bool hybrid = parallelism.cp_comm_type == ContextExchange::a2a_p2p;
-  reading.problem(hybrid ? "parallelism.hierarchical_context_parallel_sizes" : "parallelism.cp_comm_type",
+  reading.problem(path,
                   fmt::format("core_attention: {} key-value heads of a tensor-parallel rank ({} / {}) do not "
                               "split into {} by all-to-all",
                               heads, kv_heads, tp, size),

@@ -85,7 +85,7 @@ void add_schedule(const Job& job, Flags& flags, Notes& notes) {
                     job.microbatches(), pipeline));
 }
 
-void add_context(const Parallelism& parallelism, Flags& flags, Notes& notes) {
+void add_context(const ModelConfig& model, const Parallelism& parallelism, Flags& flags, Notes& notes) {
   if (parallelism.context_parallel_size <= 1) {
     if (parallelism.cp_comm_type != ContextExchange::p2p ||
         parallelism.context_parallel_layout != ContextLayout::zigzag)
@@ -101,6 +101,12 @@ void add_context(const Parallelism& parallelism, Flags& flags, Notes& notes) {
         {"--hierarchical-context-parallel-sizes",
          {fmt::format("{}", inner), fmt::format("{}", parallelism.context_parallel_size / inner)}});
   }
+  if (copies_key_value_heads(model, parallelism.tensor_model_parallel_size, parallelism.context_a2a_size) &&
+      parallelism.context_a2a_size > 1)
+    notes.push_back(
+        fmt::format("parallelism.cp_comm_type: all-to-all over more ranks than the {} key-value "
+                    "heads, which Transformer Engine refuses",
+                    model.num_key_value_heads));
   if (parallelism.context_parallel_layout == ContextLayout::contiguous)
     notes.emplace_back("parallelism.context_parallel_layout: Megatron-LM deals sequences out in zigzag");
 }
@@ -111,7 +117,7 @@ void add_parallelism(const Job& job, MegatronArguments& arguments) {
   Notes& notes = arguments.unexpressed;
   add(flags, "--tensor-model-parallel-size", parallelism.tensor_model_parallel_size);
   if (parallelism.sequence_parallel) add(flags, "--sequence-parallel");
-  add_context(parallelism, flags, notes);
+  add_context(job.model, parallelism, flags, notes);
   add(flags, "--pipeline-model-parallel-size", parallelism.pipeline_model_parallel_size);
   add_schedule(job, flags, notes);
   if (parallelism.rank_order == "tp-cp-ep-pp-dp")

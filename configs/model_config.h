@@ -133,4 +133,12 @@ struct ModelConfig {
   }
 };
 
+// Whether there are more tensor-parallel ranks, or, times `exchange`, more that have heads of one sequence by
+// all-to-all, than key-value heads: each rank then has a copy of one. Tensor-parallel ranks that have heads
+// of their own make no copies for an exchange. Latent attention has as many keys as queries.
+inline bool copies_key_value_heads(const ModelConfig& model, std::int64_t tensor, std::int64_t exchange) {
+  const bool may_copy = tensor == 1 || tensor > model.num_key_value_heads;
+  return may_copy && tensor * exchange > model.num_key_value_heads && !model.mla.on();
+}
+
 }  // namespace simrun

@@ -15,15 +15,12 @@
 
 namespace simrun {
 
-bool copies_key_value_heads(const ModelConfig& model, std::int64_t tensor_parallel) {
-  return tensor_parallel > model.num_key_value_heads && !model.mla.on();
-}
-
 DecoderDimensions decoder_dimensions(const Job& job, GraphBuilder& graph) {
   const ModelConfig& model = job.model;
-  const std::int64_t tp = job.parallelism.tensor_model_parallel_size;
-  const bool copies_heads = copies_key_value_heads(model, tp);
-  const std::int64_t kv_heads = copies_heads ? tp : model.num_key_value_heads;
+  const std::int64_t tp = job.parallelism.tensor_model_parallel_size,
+                     exchange = job.parallelism.context_a2a_size;
+  const bool copies_heads = copies_key_value_heads(model, tp, exchange);
+  const std::int64_t kv_heads = copies_heads ? tp * exchange : model.num_key_value_heads;
   const std::int64_t group = model.num_attention_heads / kv_heads;
   DecoderDimensions dims;
   dims.batch = graph.dimension("batch", job.training.micro_batch_size * job.parallelism.data_parallel_size);

@@ -19,11 +19,8 @@ namespace simrun {
 // make-vocab-size-divisible-by does.
 Graph decoder_graph(const Job& job);
 
-// Whether so many tensor-parallel ranks have copies of key and value heads, one for each: the graph then has
-// a dimension and an operator for them.
-bool copies_key_value_heads(const ModelConfig& model, std::int64_t tensor_parallel);
-
-// These dimensions of a job's transformer, written into `graph`.
+// These dimensions of a job's transformer, written into `graph`: where key and value heads are copied,
+// kv_heads counts the copies, and qkv_rows are a token's rows of all heads without them.
 DecoderDimensions decoder_dimensions(const Job& job, GraphBuilder& graph);
 DimensionId padded_vocabulary(const Job& job, GraphBuilder& graph);
 

@@ -132,7 +132,9 @@ TensorId DecoderLayer::packed_qkv(TensorId y) {
 // More tensor-parallel ranks than key-value heads, as Megatron-Core does it (told in ISEEKYAN/Megatron-LM,
 // pull request 91): the product's rows are split without regard to heads; each rank gathers them all and
 // takes its query heads and their key and value, of which other ranks take copies. The gather's backward is a
-// reduce-scatter, which adds the gradients of the copies.
+// reduce-scatter, which adds the gradients of the copies. Likewise in front of an all-to-all over more
+// context-parallel ranks than key-value heads: these are repeated until there is one for each rank
+// (verl-project/verl, issue 1226; PrimeIntellect-ai/prime-rl, pull request 3042).
 TensorId DecoderLayer::packed_qkv_of_rows(TensorId y) {
   const DimensionId of_all = *dims_.qkv_rows;
   const TensorId rows = graph_.activation("qkv", {dims_.batch, dims_.sequence, of_all});

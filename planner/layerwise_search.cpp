@@ -32,7 +32,7 @@ LayerwiseSearch::LayerwiseSearch(const Job& job, LayerPrices& prices, const Galv
       ranks_(job.world_size() / point.pipeline),
       microbatches_(job.training.global_batch_size / point.sequences) {
   std::vector<LayerSplit> splits = layer_splits(job, ranks_, options.most_split);
-  const auto copies_heads = [&](std::int64_t tensor) { return copies_key_value_heads(job.model, tensor); };
+  const auto copies_heads = [&](std::int64_t tensor) { return copies_key_value_heads(job.model, tensor, 1); };
   // Unlike layers have one graph, and one with copied heads has operators of its own.
   const bool is_uniform = has_one_split(job) || copies_heads(point.ends.tensor) ||
                           copies_heads(tensor_ranks(point.sequences, ranks_));

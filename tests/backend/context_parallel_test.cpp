@@ -85,6 +85,31 @@ TEST_CASE("context-parallel ranks compute what one rank does, however keys trave
     }
 }
 
+TEST_CASE("four ranks that exchange heads have copies of two key-value heads, whose gradients add up") {
+  const std::string four = "{context_parallel_size: 4, cp_comm_type: a2a";
+  check_job({.model = tiny_llama, .parallelism = four + "}", .gpus = 4});
+  check_job({.model = tiny_llama, .parallelism = four + "}", .optimizer = "{zero_stage: 3}", .gpus = 8});
+  check_job({.model = tiny_llama,
+             .parallelism = four + ", pipeline_model_parallel_size: 2, pipeline_schedule: zb_h1}",
+             .more = "recompute: {granularity: selective, modules: [core_attn]}\n",
+             .gpus = 8});
+  // Four heads of one: two inner ranks repeat it, rings of two carry it on; and ranks beside tensor-parallel
+  // ones, which gather the rows first.
+  const char* const one =
+      "model: {model_type: llama, num_hidden_layers: 2, hidden_size: 24, intermediate_size: 40, "
+      "num_attention_heads: 4, num_key_value_heads: 1, vocab_size: 50, max_position_embeddings: 32}\n";
+  check_job({.model = one,
+             .parallelism = "{context_parallel_size: 4, cp_comm_type: a2a+p2p, "
+                            "hierarchical_context_parallel_sizes: [2, 2]}",
+             .gpus = 4});
+  for (const char* sequence_parallel : {"false", "true"})
+    check_job({.model = one,
+               .parallelism = "{tensor_model_parallel_size: 2, context_parallel_size: 2, cp_comm_type: a2a, "
+                              "sequence_parallel: " +
+                              std::string(sequence_parallel) + "}",
+               .gpus = 4});
+}
+
 TEST_CASE("a zigzag sequence is cut further by sequence parallelism and meets every other axis", "[long]") {
   for (const char* model : {tiny_gpt, tiny_llama})
     for (const char* exchange : {"p2p", "all_gather"}) {

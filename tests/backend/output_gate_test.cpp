@@ -35,6 +35,9 @@ TEST_CASE("a gate of attention's output computes what one rank does however its 
         GateCase{.parallelism = "{context_parallel_size: 2}", .optimizer = "{zero_stage: 3}", .gpus = 4},
         GateCase{.parallelism = "{context_parallel_size: 2, cp_comm_type: a2a}",
         .model = ", disable_bias_linear: true"},
+        GateCase{.parallelism = "{context_parallel_size: 4, cp_comm_type: a2a, context_parallel_layout: "
+                                "contiguous}",  // of two key-value heads
+                 .gpus = 4},
         GateCase{.parallelism = "{pipeline_model_parallel_size: 2, pipeline_schedule: zb_h1}",
         .more = "recompute: {granularity: selective, modules: [core_attn]}\n"}})
     check_gate(c);

@@ -20,6 +20,11 @@ std::string problem(const std::string& type, const std::vector<Override>& overri
   return "";
 }
 
+std::vector<Override> with(std::vector<Override> overrides, const Override& one) {
+  overrides.push_back(one);
+  return overrides;
+}
+
 }  // namespace
 
 TEST_CASE("context parallelism: its defaults are Megatron-LM's, its sizes are derived") {
@@ -55,6 +60,39 @@ TEST_CASE("context parallelism: what does not divide is said with both numbers a
         "seq_length 4096 does not split into context parallel 3 x 2 zigzag blocks = 6 parts | 4092 and 4098 "
         "do.; 8 GPUs (1 nodes x 8) do not divide by tensor 1 x context 3 x pipeline 1 = 3 | 3 nodes do.");
   CHECK(problem("p2p", {{"cluster.nodes", "7"}}, 3).ends_with("| 6 and 9 nodes do."));
+}
+
+TEST_CASE(
+    "context parallelism: beyond the key-value heads all-to-all gives each rank a copy, or is refused") {
+  const auto on_two_nodes = [](const std::string& key, const std::string& value) {
+    return problem("a2a", {{"cluster.nodes", "2"}, {key, value}}, 16);
+  };
+  CHECK(on_two_nodes("training.lora", "{rank: 4, targets: [qkv]}").empty());
+  CHECK(on_two_nodes("training.lora", "{rank: 4, targets: [q]}") ==
+        "an adapter of q alone needs all-to-all over at most the 8 key-value heads | qkv takes one of all "
+        "three.");
+  CHECK(on_two_nodes("model.model_type", "olmo2") ==
+        "norms that weight each of 8 key-value heads do not go with copies of them for 16 ranks | ");
+  CHECK(problem("a2a", {{"cluster.nodes", "8"}}, 64) ==
+        "core_attention: 16 attention heads do not split into 64 by all-to-all | at most 16.");
+  CHECK(
+      problem("a2a",
+              {{"model.num_attention_heads", "48"},
+               {"model.num_key_value_heads", "16"},
+               {"model.head_dim", "64"},
+               {"training.seq_length", "4224"},
+               {"cluster.nodes", "3"}},
+              24) ==
+      "core_attention: all-to-all over 24 ranks gives them unequal copies of 16 key-value heads | 16 and 32 "
+      "do.");
+  // Of two heads tensor parallelism makes four copies, which are not enough for two ranks each, but eight
+  // are.
+  const std::vector<Override> copied{{"parallelism.tensor_model_parallel_size", "4"},
+                                     {"model.num_key_value_heads", "2"}};
+  CHECK(problem("a2a", copied, 2).empty());
+  CHECK(problem("a2a", with(copied, {"cluster.nodes", "4"}), 8) ==
+        "core_attention: 4 attention heads of a tensor-parallel rank (16 / 4) do not split into 8 by "
+        "all-to-all | at most 4.");
 }
 
 TEST_CASE("context parallelism: unfused attention only where every rank has whole rows of scores") {

@@ -60,6 +60,31 @@ TEST_CASE("copied heads: parameters and FLOPs are those without copies, a rank's
   CHECK(rope->elements() == 256 * 4 * 32);
 }
 
+// Each of 8 ranks has 32 tokens, and repeats the 2 key-value heads until there are 8: with 16 query heads 32
+// heads of 32.
+TEST_CASE("copied heads: all-to-all over 8 ranks moves 8 copies of 2 key-value heads") {
+  Job job = grouped_job(1);
+  job.parallelism.context_parallel_size = job.parallelism.context_a2a_size = 8;
+  job.parallelism.cp_comm_type = ContextExchange::a2a;
+  job.parallelism.context_parallel_layout = ContextLayout::contiguous;
+  job.parallelism.data_parallel_size = 1;
+  CHECK(transfers_of(job, "select_heads").empty());
+  const std::vector<LayoutTransfer> transfers = transfers_of(job, "core_attention");
+  REQUIRE(transfers.size() == 2);
+  for (const LayoutTransfer& transfer : transfers) {
+    CHECK(transfer.operation == "all_to_all");
+    CHECK(transfer.axes == "cp");
+  }
+  CHECK(transfers[0].when == "forward");
+  CHECK(transfers[0].bytes == 32 * 32 * 32 * 2);
+  CHECK(transfers[1].when == "backward");  // of the context: of query heads alone
+  CHECK(transfers[1].bytes == 32 * 16 * 32 * 2);
+  const Plan plan = compile(job);
+  CHECK(lint(plan).empty());
+  Job alone = grouped_job(1);
+  CHECK(plan.job.parameters == compile(alone).job.parameters);
+}
+
 TEST_CASE("copied heads: plans with sequence parallelism, ZeRO and recompute pass the linter") {
   for (const char* sequence_parallel : {"false", "true"}) {
     CHECK(lint(compile(grouped_job(8, sequence_parallel))).empty());

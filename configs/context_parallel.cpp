@@ -66,7 +66,19 @@ void check_sequence(Reading& reading, const Job& job) {
                   nearest_multiples(sequence, parts, longest_sequence(reading, job)));
 }
 
-// One copy of a key-value head for each rank: `size` exchange heads, of each of `tensor` ranks.
+// "8 and 40 do.": the ranks next to `size` that may exchange heads where tensor parallelism divides none.
+std::string nearest_exchanges(std::int64_t heads, std::int64_t kv_heads, std::int64_t size) {
+  const auto works = [&](std::int64_t ranks) {
+    return heads % ranks == 0 && (kv_heads % ranks == 0 || ranks % kv_heads == 0);
+  };
+  std::int64_t below = std::min(size - 1, heads), above = size + 1;
+  while (below > 1 && !works(below)) --below;
+  while (above <= heads && !works(above)) ++above;
+  return above <= heads ? fmt::format("{} and {} do.", below, above) : fmt::format("at most {}.", below);
+}
+
+// One copy of a key-value head for each rank: `size` exchange heads, of each of `tensor` ranks. What copies
+// for tensor-parallel ranks ask for is asked elsewhere (configs/job_rules.cpp).
 void check_copies(Reading& reading, const Job& job, const std::string& path, std::int64_t tensor) {
   const ModelConfig& model = job.model;
   const std::int64_t size = job.parallelism.context_a2a_size, ranks = tensor * size;
@@ -75,24 +87,27 @@ void check_copies(Reading& reading, const Job& job, const std::string& path, std
     const std::string of_rank =
         tensor == 1 ? "" : fmt::format(" of a tensor-parallel rank ({} / {})", heads, tensor);
     if (heads % tensor == 0)
-      reading.problem(path,
-                      fmt::format("core_attention: {} attention heads{} do not split into {} by all-to-all",
-                                  heads / tensor, of_rank, size),
-                      nearest_divisors(heads / tensor, size));
+      reading.problem(
+          path,
+          fmt::format("core_attention: {} attention heads{} do not split into {} by all-to-all",
+                      heads / tensor, of_rank, size),
+          tensor == 1 ? nearest_exchanges(heads, kv_heads, size) : nearest_divisors(heads / tensor, size));
     return;
   }
+  if (tensor > 1) return;
   if (ranks % kv_heads != 0)
     reading.problem(path,
                     fmt::format("core_attention: all-to-all over {} ranks gives them unequal copies of {} "
                                 "key-value heads",
                                 ranks, kv_heads),
-                    tensor == 1 ? nearest_multiples(size, kv_heads) : "");
+                    nearest_exchanges(heads, kv_heads, size));
   if (model.qk_norm == QkNorm::of_all_heads || model.qk_norm == QkNorm::by_head)
     reading.problem(path,
                     fmt::format("norms that weight each of {} key-value heads do not go with copies of them "
                                 "for {} ranks",
-                                kv_heads, ranks));
-  if (!job.training.lora || tensor > 1) return;  // of tensor-parallel ranks it was said
+                                kv_heads, ranks),
+                    nearest_divisors(kv_heads, size));
+  if (!job.training.lora) return;
   for (const std::string& target : job.training.lora->targets)
     if (target == "q" || target == "k" || target == "v")
       reading.problem(

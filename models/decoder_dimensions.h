@@ -62,8 +62,8 @@ struct DeltaNetDimensions {
 struct DecoderDimensions {
   DimensionId batch = 0, sequence = 0, hidden = 0, kv_heads = 0, group = 0, qkv = 0, qk = 0, head_dim = 0,
               ffn = 0, gate = 0, key_sequence = 0, statistics = 0, one = 0;
-  // With more tensor-parallel ranks than key-value heads: rows of the packed q, k, v of all heads. kv_heads
-  // counts a copy of its head for every rank then.
+  // With more tensor-parallel ranks, or ranks that exchange heads, than key-value heads: rows of the packed
+  // q, k, v of all heads. kv_heads counts a copy of its head for every rank then.
   std::optional<DimensionId> qkv_rows = {};
   std::optional<DimensionId> qk_heads = {};  // of a key-value head: its queries and it, that norms weight
   std::optional<MoeDimensions> moe;

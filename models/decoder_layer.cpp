@@ -134,7 +134,8 @@ TensorId DecoderLayer::packed_qkv(TensorId y) {
 // takes its query heads and their key and value, of which other ranks take copies. The gather's backward is a
 // reduce-scatter, which adds the gradients of the copies. Likewise in front of an all-to-all over more
 // context-parallel ranks than key-value heads: these are repeated until there is one for each rank
-// (verl-project/verl, issue 1226; PrimeIntellect-ai/prime-rl, pull request 3042).
+// (verl-project/verl, issue 1226; PrimeIntellect-ai/prime-rl, pull request 3042). They repeat keys and values
+// behind norms and rotations, which here run over the copies as well.
 TensorId DecoderLayer::packed_qkv_of_rows(TensorId y) {
   const DimensionId of_all = *dims_.qkv_rows;
   const TensorId rows = graph_.activation("qkv", {dims_.batch, dims_.sequence, of_all});

@@ -73,6 +73,9 @@ class Choices {
     return limits_.exchange_is_open &&
            (job_.model.attention_sinks || job_.training.attention == AttentionKernel::unfused);
   }
+  bool may_exchange(std::int64_t tensor, std::int64_t context) const {
+    return !copies_key_value_heads(job_.model, tensor, context);
+  }
 
   std::vector<std::int64_t> pipeline(std::int64_t ranks) const {
     std::vector<std::int64_t> sizes;
@@ -259,7 +262,10 @@ void for_each_candidate(const Job& job, const PlanConfig& limits,
         candidate.tensor = tensor;
         candidate.context = context;
         candidate.pipeline = pipeline;
-        if (context > 1 && choices.needs_all_to_all()) candidate.exchange = {ContextExchange::a2a, context};
+        if (context > 1 && choices.needs_all_to_all()) {
+          if (!choices.may_exchange(tensor, context)) continue;
+          candidate.exchange = {ContextExchange::a2a, context};
+        }
         candidate.data = world / (tensor * context * pipeline);
         if (!choices.allows("data_parallel_size", candidate.data)) continue;
         visit_experts(choices, candidate, visit);

@@ -5,12 +5,14 @@
 namespace simrun {
 namespace {
 
-std::vector<AttentionExchange> exchanges_of(const PlanConfig& limits, const Candidate& of) {
+// Heads are copied for an exchange only where the job asks for one: Transformer Engine makes no copies.
+std::vector<AttentionExchange> exchanges_of(const ModelConfig& model, const PlanConfig& limits,
+                                            const Candidate& of) {
   if (!limits.exchange_is_open || of.context == 1) return {of.exchange};
-  std::vector<AttentionExchange> all = {
-      {}, {ContextExchange::all_gather, 1}, {ContextExchange::a2a, of.context}};
-  for (std::int64_t inner = 2; inner < of.context; ++inner)
-    if (of.context % inner == 0) all.push_back({ContextExchange::a2a_p2p, inner});
+  std::vector<AttentionExchange> all = {{}, {ContextExchange::all_gather, 1}};
+  for (std::int64_t inner = 2; inner <= of.context; ++inner)
+    if (of.context % inner == 0 && !copies_key_value_heads(model, of.tensor, inner))
+      all.push_back({inner == of.context ? ContextExchange::a2a : ContextExchange::a2a_p2p, inner});
   return all;
 }
 
@@ -20,7 +22,7 @@ std::vector<Candidate> variants_of(const Job& job, const PlanConfig& limits, con
   std::vector<Candidate> variants;
   if (candidate.is_as_written) return variants;
   const bool may_be_whole = takes_sequence_parallel(job, candidate.tensor, candidate.context);
-  for (const AttentionExchange& exchange : exchanges_of(limits, candidate))
+  for (const AttentionExchange& exchange : exchanges_of(job.model, limits, candidate))
     for (const bool whole : {false, true}) {
       Candidate next = candidate;
       next.exchange = exchange;

@@ -308,7 +308,8 @@ std::vector<RowKernel> kernels_behind_product(const Plan& plan, const Instructio
   const FrameworkKernels& framework = plan.framework.kernels;
   const Buffer& out = plan.buffers[instruction.outputs.at(0)];
   const auto elements = static_cast<double>(out.elements()), b = static_cast<double>(bytes_of(out.dtype));
-  if (!framework.fused_qkv_bias && instruction.inputs.size() > 2 && has_dimension(plan, out, "qkv"))
+  if (!framework.fused_qkv_bias && instruction.inputs.size() > 2 &&
+      (has_dimension(plan, out, "qkv") || has_dimension(plan, out, "qkv_rows")))
     kernels.push_back(
         {.bytes = 2 * b * elements, .operations = broadcast_operations(framework, b) * elements});
   if (adds_behind_product(plan, instruction)) {

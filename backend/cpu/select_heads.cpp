@@ -2,7 +2,8 @@
 
 #include "backend/cpu/kernels.h"
 
-// More tensor-parallel ranks than key-value heads: a rank's heads among the rows of all.
+// More tensor-parallel ranks, or ranks that exchange heads, than key-value heads: a rank's heads among the
+// rows of all.
 namespace simrun::cpu {
 namespace {
 

@@ -136,7 +136,8 @@ std::string copy_refusal(const Plan& plan, const Instruction& what) {
         std::equal(in.dims.begin(), in.dims.end(), out.dims.begin(), out.dims.end(), name))
       return "";
   }
-  return no_kernel("parallelism.tensor_model_parallel_size beyond the key-value heads");
+  return no_kernel(
+      "parallelism.tensor_model_parallel_size, or cp_comm_type: a2a, beyond the key-value heads");
 }
 
 std::string optimizer_refusal(const Plan& plan, const Instruction& what) {

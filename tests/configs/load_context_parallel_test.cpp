@@ -71,20 +71,28 @@ TEST_CASE(
   CHECK(on_two_nodes("training.lora", "{rank: 4, targets: [q]}") ==
         "an adapter of q alone needs all-to-all over at most the 8 key-value heads | qkv takes one of all "
         "three.");
-  CHECK(on_two_nodes("model.model_type", "olmo2") ==
-        "norms that weight each of 8 key-value heads do not go with copies of them for 16 ranks | ");
+  CHECK(
+      on_two_nodes("model.model_type", "olmo2") ==
+      "norms that weight each of 8 key-value heads do not go with copies of them for 16 ranks | at most 8.");
   CHECK(problem("a2a", {{"cluster.nodes", "8"}}, 64) ==
         "core_attention: 16 attention heads do not split into 64 by all-to-all | at most 16.");
-  CHECK(
-      problem("a2a",
-              {{"model.num_attention_heads", "48"},
-               {"model.num_key_value_heads", "16"},
-               {"model.head_dim", "64"},
-               {"training.seq_length", "4224"},
-               {"cluster.nodes", "3"}},
-              24) ==
-      "core_attention: all-to-all over 24 ranks gives them unequal copies of 16 key-value heads | 16 and 32 "
-      "do.");
+  CHECK(problem("a2a",
+                {{"model.num_attention_heads", "48"},
+                 {"model.num_key_value_heads", "16"},
+                 {"model.head_dim", "64"},
+                 {"training.seq_length", "4224"},
+                 {"cluster.nodes", "3"}},
+                24) ==
+        "core_attention: all-to-all over 24 ranks gives them unequal copies of 16 key-value heads | 16 and "
+        "48 do.");
+  // Of divisors of 40 those that divide 8 or that 8 divides.
+  CHECK(problem("a2a",
+                {{"model.num_attention_heads", "40"},
+                 {"model.num_key_value_heads", "8"},
+                 {"model.head_dim", "64"},
+                 {"cluster.nodes", "2"}},
+                16) ==
+        "core_attention: 40 attention heads do not split into 16 by all-to-all | 8 and 40 do.");
   // Of two heads tensor parallelism makes four copies, which are not enough for two ranks each, but eight
   // are.
   const std::vector<Override> copied{{"parallelism.tensor_model_parallel_size", "4"},

@@ -74,6 +74,25 @@ TEST_CASE("what a framework does not fuse runs as PyTorch's operators") {
   CHECK(microseconds(add) == Approx(4 + 6 + 5 + 1));
 }
 
+// A million elements: 20 operations each take longer than 2 B that are read and written.
+TEST_CASE(
+    "a bias of queries, keys and values that no product adds takes a kernel, of copied heads' rows as well") {
+  Gpu gpu = plain_gpu();
+  gpu.special_functions = 0.25e12;
+  for (const char* dimension : {"qkv", "qkv_rows"}) {
+    Shapes shapes(gpu);
+    shapes.plan.framework.kernels.broadcast_operations = 20;
+    const Index x = shapes.buffer(Dtype::bf16, {{"tokens", 1000}, {"hidden", 500}});
+    const Index weight = shapes.buffer(Dtype::bf16, {{"hidden", 500}, {dimension, 1000}});
+    const Index bias = shapes.buffer(Dtype::bf16, {{dimension, 1000}});
+    const Index y = shapes.buffer(Dtype::bf16, {{"tokens", 1000}, {dimension, 1000}});
+    const Instruction product = Shapes::does(Opcode::gemm, Function::none, {x, weight, bias}, {y});
+    const Picoseconds fused = kernel_time(shapes.plan, product);
+    shapes.plan.framework.kernels.fused_qkv_bias = false;
+    CHECK(static_cast<double>(kernel_time(shapes.plan, product) - fused) * 1e-6 == Approx(20));
+  }
+}
+
 TEST_CASE(
     "PyTorch's operators whose operands do not lie alike take the integer operations of their indices") {
   Gpu gpu = plain_gpu();

@@ -107,14 +107,7 @@ void check_copies(Reading& reading, const Job& job, const std::string& path, std
                                 "for {} ranks",
                                 kv_heads, ranks),
                     nearest_divisors(kv_heads, size));
-  if (!job.training.lora) return;
-  for (const std::string& target : job.training.lora->targets)
-    if (target == "q" || target == "k" || target == "v")
-      reading.problem(
-          "training.lora.targets",
-          fmt::format("an adapter of {} alone needs all-to-all over at most the {} key-value heads", target,
-                      kv_heads),
-          "qkv takes one of all three.");
+  check_adapters_of_copies(reading, job, "all-to-all over");
 }
 
 // Heads are exchanged with their keys and values, whole groups at a time.

@@ -123,18 +123,6 @@ void check_batch(Reading& reading, const Job& job) {
                                 microbatches, stages, limits::passes));
 }
 
-// The packed q, k, v of copied heads have no part that is q, k or v before they are gathered.
-void check_adapters_of_copies(Reading& reading, const Job& job) {
-  if (!job.training.lora) return;
-  for (const std::string& target : job.training.lora->targets)
-    if (target == "q" || target == "k" || target == "v")
-      reading.problem(
-          "training.lora.targets",
-          fmt::format("an adapter of {} alone needs tensor parallel of at most the {} key-value heads",
-                      target, job.model.num_key_value_heads),
-          "qkv takes one of all three.");
-}
-
 void check_tensor_size(Reading& reading, const Job& job, const std::string& path, std::int64_t tp) {
   const ModelConfig& model = job.model;
   if (tp == 0) return;
@@ -161,7 +149,7 @@ void check_tensor_size(Reading& reading, const Job& job, const std::string& path
                     fmt::format("the {} rows of keys and values do not split into tensor parallel {}",
                                 2 * model.num_key_value_heads * model.head_dim, tp),
                     nearest_divisors(2 * model.num_key_value_heads * model.head_dim, tp));
-  if (copies_heads) check_adapters_of_copies(reading, job);
+  if (copies_heads) check_adapters_of_copies(reading, job, "tensor parallel of");
   if (!copies_heads && model.num_key_value_heads != model.num_attention_heads &&
       !is_multiple(model.num_key_value_heads, tp))
     reading.problem(
@@ -299,6 +287,17 @@ void check_layer_lists(Reading& reading, const Job& job) {
 }
 
 }  // namespace
+
+// The packed q, k, v of copied heads have no part that is q, k or v before they are gathered.
+void check_adapters_of_copies(Reading& reading, const Job& job, const char* most) {
+  if (!job.training.lora) return;
+  for (const std::string& target : job.training.lora->targets)
+    if (target == "q" || target == "k" || target == "v")
+      reading.problem("training.lora.targets",
+                      fmt::format("an adapter of {} alone needs {} at most the {} key-value heads", target,
+                                  most, job.model.num_key_value_heads),
+                      "qkv takes one of all three.");
+}
 
 std::int64_t longest_sequence(const Reading& reading, const Job& job) {
   const std::int64_t positions = job.model.max_position_embeddings;

@@ -15,6 +15,10 @@ void apply_job_rules(const std::string& layout, Reading& reading, Job& job);
 // Of a model with a table of positions those that it has, once they are known; else the schema's longest.
 std::int64_t longest_sequence(const Reading& reading, const Job& job);
 
+// Adapters that copies of key-value heads leave no room for; `most`: "tensor parallel of", or whatever else
+// is to be at most as many as the heads.
+void check_adapters_of_copies(Reading& reading, const Job& job, const char* most);
+
 // The part of it about context parallelism: what must divide, and which attention kernel.
 void check_context_parallel(Reading& reading, const Job& job);
 // What Mamba-2 and Gated DeltaNet layers ask: groups of heads, or key heads, divide over tensor-parallel

@@ -73,6 +73,7 @@ class Choices {
     return limits_.exchange_is_open &&
            (job_.model.attention_sinks || job_.training.attention == AttentionKernel::unfused);
   }
+  // As of exchanges that are tried (planner/candidate_variants.cpp): no heads are copied for one.
   bool may_exchange(std::int64_t tensor, std::int64_t context) const {
     return !copies_key_value_heads(job_.model, tensor, context);
   }

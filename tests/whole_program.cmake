@@ -61,7 +61,7 @@ if(CMAKE_BUILD_TYPE STREQUAL "Debug")
   simrun_script_test(page COMMAND scripts/page.sh sources TIMEOUT 300 PROCESSORS 1)
   # First, as they take all processors: later one of these would wait for them.
   if(SIMRUN_LINT)
-    simrun_script_test(tidy COMMAND scripts/lint.sh tidy 2 TIMEOUT 1200 PROCESSORS 2)
+    simrun_script_test(tidy COMMAND scripts/lint.sh tidy 4 TIMEOUT 1200 PROCESSORS 2)
     set_tests_properties(tidy PROPERTIES COST 1000)
   endif()
   if(SIMRUN_FUZZ_TESTS)

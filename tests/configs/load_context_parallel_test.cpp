@@ -20,11 +20,6 @@ std::string problem(const std::string& type, const std::vector<Override>& overri
   return "";
 }
 
-std::vector<Override> with(std::vector<Override> overrides, const Override& one) {
-  overrides.push_back(one);
-  return overrides;
-}
-
 }  // namespace
 
 TEST_CASE("context parallelism: its defaults are Megatron-LM's, its sizes are derived") {
@@ -95,10 +90,11 @@ TEST_CASE(
         "core_attention: 40 attention heads do not split into 16 by all-to-all | 8 and 40 do.");
   // Of two heads tensor parallelism makes four copies, which are not enough for two ranks each, but eight
   // are.
-  const std::vector<Override> copied{{"parallelism.tensor_model_parallel_size", "4"},
-                                     {"model.num_key_value_heads", "2"}};
+  std::vector<Override> copied{{"parallelism.tensor_model_parallel_size", "4"},
+                               {"model.num_key_value_heads", "2"}};
   CHECK(problem("a2a", copied, 2).empty());
-  CHECK(problem("a2a", with(copied, {"cluster.nodes", "4"}), 8) ==
+  copied.push_back({"cluster.nodes", "4"});
+  CHECK(problem("a2a", copied, 8) ==
         "core_attention: 4 attention heads of a tensor-parallel rank (16 / 4) do not split into 8 by "
         "all-to-all | at most 4.");
 }

@@ -58,6 +58,28 @@ TEST_CASE("variants divide a sequence in every other way") {
   CHECK(variants == 5);  // p2p, all_gather and a2a with divided and whole sequences, but the candidate
 }
 
+// Of 8 key-value heads 16 ranks would have copies; 2, 4 and 8 of them exchange theirs within rings.
+TEST_CASE("no variant copies key-value heads for an exchange, which Transformer Engine refuses") {
+  const Job job = preset_job("llama3-8b-8xh100");
+  PlanConfig limits;
+  limits.exchange_is_open = true;
+  Candidate of;
+  of.context = 16;
+  std::set<std::int64_t> exchanged;
+  for (const Candidate& next : variants_of(job, limits, of)) exchanged.insert(next.exchange.a2a_size);
+  CHECK(exchanged == std::set<std::int64_t>{1, 2, 4, 8});
+  // Attention sinks leave nothing but exchanges.
+  Job sinks = job;
+  sinks.model.attention_sinks = true;
+  sinks.cluster.nodes = 2;
+  sinks.training.seq_length = 65536;
+  std::int64_t most = 0;
+  for_each_candidate(sinks, limits, [&](const Candidate& next) {
+    if (next.tensor == 1) most = std::max(most, next.context);
+  });
+  CHECK(most == 8);
+}
+
 TEST_CASE(
     "a variant's job says so in its own keys, and cp_comm_type is open where the job does not write it") {
   const PlanBase base = base_of("llama3-8b-8xh100");

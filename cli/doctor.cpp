@@ -1,5 +1,6 @@
 #include "cli/doctor.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -95,6 +96,21 @@ std::vector<Facility> flow_engines() {
                 (has_lmm ? "" : "; slow with thousands of flows at once")}};
 }
 
+// Who gives memory: jemalloc where this program is linked with it, or was started with it in LD_PRELOAD.
+Facility allocator() {
+  Facility facility{.kind = "memory", .name = "jemalloc"};
+  using Mallctl = int(const char*, void*, std::size_t*, void*, std::size_t);
+  auto* const mallctl = reinterpret_cast<Mallctl*>(dlsym(RTLD_DEFAULT, "mallctl"));
+  const char* version = nullptr;
+  std::size_t size = sizeof version;
+  if (mallctl != nullptr && mallctl("version", &version, &size, nullptr, 0) == 0)
+    facility.about = fmt::format("jemalloc {} gives it", version);
+  else
+    facility.why_not =
+        "simrun was built without it: the C library gives memory, and searches take a third longer";
+  return facility;
+}
+
 }  // namespace
 
 std::vector<Facility> facilities() {
@@ -110,6 +126,7 @@ std::vector<Facility> facilities() {
   all.push_back(std::move(mpi));
   all.push_back(nccl_of(all[2]));
   for (Facility& flows : flow_engines()) all.push_back(std::move(flows));
+  all.push_back(allocator());
   return all;
 }
 

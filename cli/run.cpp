@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <new>
 #include <stdexcept>
 
@@ -125,6 +126,16 @@ int run(const Options& options) {
   const Ending ending = once(nullptr);
   complain(ending.complaint);
   return ending.code;
+}
+
+int run_program(int argc, char** argv) {
+  const ParsedOptions parsed = parse_options(argc, argv);
+  if (!parsed.exit_code) return run(parsed.options);
+  if (parsed.error.empty() || tells_of_mistakes()) {
+    std::fputs(parsed.out.c_str(), stdout);
+    std::fputs(parsed.error.c_str(), stderr);
+  }
+  return *parsed.exit_code;
 }
 
 }  // namespace simrun

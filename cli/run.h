@@ -8,4 +8,7 @@ namespace simrun {
 // standard output.
 int run(const Options& options);
 
+// The program: reads the command line and runs it; returns the exit code.
+int run_program(int argc, char** argv);
+
 }  // namespace simrun

@@ -12,7 +12,7 @@ for purpose in "${@:-run}"; do
   case "$purpose" in
     run)
       packages+=(g++ cmake ninja-build protobuf-compiler libprotobuf-dev libyaml-cpp-dev libcli11-dev libfmt-dev zlib1g-dev
-        libsimgrid-dev libeigen3-dev libcpp-httplib-dev pkg-config) ;;
+        libsimgrid-dev libeigen3-dev libjemalloc-dev libcpp-httplib-dev pkg-config) ;;
     test)
       packages+=(clang-14 libclang-rt-14-dev llvm-14 lld)               # the sanitized build; llvm-symbolizer names its stacks
       packages+=(catch2 nlohmann-json3-dev libopenmpi-dev openmpi-bin)  # MPI: without, its plugin and tests are left out

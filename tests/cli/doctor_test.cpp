@@ -24,7 +24,8 @@ TEST_CASE("a CPU, the null device and threads are everywhere; what is missing sa
   for (const char* name : {"cpu", "null", "threads"}) CHECK(named(all, name).why_not == "");
   for (const Facility& facility : all) {
     CAPTURE(facility.name, facility.why_not);
-    CHECK((facility.kind == "device" || facility.kind == "transport" || facility.kind == "flows"));
+    CHECK((facility.kind == "device" || facility.kind == "transport" || facility.kind == "flows" ||
+           facility.kind == "memory"));
     CHECK((facility.why_not.empty() ? !facility.about.empty() : facility.why_not.size() > 10));
   }
 }

@@ -55,7 +55,13 @@ cmake --preset dev -DSIMRUN_TESTS=ON -DSIMRUN_CUDA=OFF -DSIMRUN_LINT=$lint -DSIM
   "${symbols[@]}"
 cmake --preset release -DSIMRUN_TESTS=ON -DSIMRUN_BENCH=ON -DSIMRUN_PAGE_REQUIRED=$page -DSIMRUN_LONG_TESTS_ONLY=ON \
   -DCMAKE_COMPILE_WARNING_AS_ERROR=$warnings
-cmake --build --preset dev -j "$(nproc)"
+# clang takes a sixth less time with its memory from jemalloc; GCC, whose precompiled headers have fixed addresses, more.
+jemalloc=$(clang++-14 -print-file-name=libjemalloc.so 2>/dev/null || true)
+if [ -f "$jemalloc" ]; then
+  LD_PRELOAD=$jemalloc MALLOC_CONF=thp:always,narenas:1 cmake --build --preset dev -j "$(nproc)"
+else
+  cmake --build --preset dev -j "$(nproc)"
+fi
 cmake --build --preset release -j "$(nproc)"
 if [ -n "$setting_up" ] && ! wait "$setting_up"; then
   cat build/tests/page-setup.log >&2

@@ -13,17 +13,24 @@ namespace simrun {
 
 namespace fs = std::filesystem;
 
-Ran run_simrun(const std::string& arguments) {
-  Ran ran;
+std::string read_all(std::FILE* pipe) {
+  std::string text;
+  std::array<char, 4096> chunk{};
+  for (std::size_t count = 0; (count = std::fread(chunk.data(), 1, chunk.size(), pipe)) > 0;)
+    text.append(chunk.data(), count);
+  return text;
+}
+
+int exit_code(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
+
+Ran run_simrun_in_shell(const std::string& arguments) {
   const std::string command =
       "SIMRUN_CONFIGS=" SIMRUN_SOURCE_DIR "/configs " SIMRUN_PROGRAM " " + arguments + " 2>&1 </dev/null";
   std::FILE* pipe = ::popen(command.c_str(), "r");
   REQUIRE(pipe != nullptr);
-  std::array<char, 4096> chunk{};
-  for (std::size_t count = 0; (count = std::fread(chunk.data(), 1, chunk.size(), pipe)) > 0;)
-    ran.output.append(chunk.data(), count);
-  const int status = ::pclose(pipe);
-  ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  Ran ran;
+  ran.output = read_all(pipe);
+  ran.code = exit_code(::pclose(pipe));
   return ran;
 }
 

@@ -85,7 +85,7 @@ TEST_CASE("an estimate says what --json prints of the same job, to the last digi
   const ServingSimrun server;
   const std::string job = GENERATE("tiny-4xa100", "llama3-70b-64xh100", "tiny-moe-8ranks");
   const ConfigNode answer = estimated(server.port(), "{\"base\":\"" + job + "\"}");
-  const Ran ran = run_simrun("--json " SIMRUN_SOURCE_DIR "/configs/jobs/" + job + ".yaml");
+  const Ran ran = run_simrun_in_shell("--json " SIMRUN_SOURCE_DIR "/configs/jobs/" + job + ".yaml");
   const auto shown = scalars_of(member(answer, "summary"));
   CHECK(shown.size() > 50);
   CHECK(shown == scalars_of(parsed_json(ran.output)));
@@ -100,7 +100,7 @@ TEST_CASE("what the form sets is in the YAML, and simrun makes the same of that 
   for (const char* line : {"seq_length: 256\n", "tensor_model_parallel_size: 1\n", "granularity: full\n"})
     CHECK(yaml.find(line) != std::string::npos);
   const Scratch scratch;
-  const Ran ran = run_simrun("--json " + scratch.write("tiny-4xa100.yaml", yaml));
+  const Ran ran = run_simrun_in_shell("--json " + scratch.write("tiny-4xa100.yaml", yaml));
   CHECK(ran.code == 0);
   CHECK(scalars_of(member(answer, "summary")) == scalars_of(parsed_json(ran.output)));
 }
@@ -234,17 +234,18 @@ TEST_CASE("Ctrl-C and SIGTERM end it well") {
 
 TEST_CASE("a port that is taken, a job that is wrong and flags that do not go with --serve are refused") {
   const ServingSimrun server(tiny);
-  const Ran taken = run_simrun("--serve --port " + std::to_string(server.port()));
+  const Ran taken = run_simrun_in_shell("--serve --port " + std::to_string(server.port()));
   CHECK(taken.code == 2);
   CHECK(taken.output.find("cannot serve on 127.0.0.1:" + std::to_string(server.port())) != std::string::npos);
   const Scratch scratch;
-  const Ran wrong = run_simrun("--serve --port 0 " + scratch.write("job.yaml", "simrun: 1\ntrainin: {}\n"));
+  const Ran wrong =
+      run_simrun_in_shell("--serve --port 0 " + scratch.write("job.yaml", "simrun: 1\ntrainin: {}\n"));
   CHECK(wrong.code == 2);
   CHECK(wrong.output.find("did you mean 'training'?") != std::string::npos);
   for (const char* flags :
        {"--port 8000 " SIMRUN_SOURCE_DIR "/configs/jobs/tiny-4xa100.yaml", "--serve --json",
         "--serve --port 70000", "--serve --set training.seq_length=1", "--serve a.yaml b.yaml"}) {
-    const Ran refused = run_simrun(flags);
+    const Ran refused = run_simrun_in_shell(flags);
     CAPTURE(flags, refused.output);
     CHECK(refused.code == 2);
   }

@@ -39,11 +39,20 @@ constexpr int own_libraries_first = 0;
 constexpr int own_libraries_first = RTLD_DEEPBIND;
 #endif
 
+// What one side's library gave, the other's would take back.
+bool has_own_allocator(void* library) {
+  return own_libraries_first != 0 && dlsym(library, "free") != dlsym(RTLD_DEFAULT, "free");
+}
+
 // REQUIRES: `plugin.path` is a file.
 void open(LoadedPlugin& plugin) {
   void* const library = dlopen(plugin.path.c_str(), RTLD_NOW | RTLD_LOCAL | own_libraries_first);
   if (library == nullptr) {
     plugin.why_not = dl_error();
+    return;
+  }
+  if (has_own_allocator(library)) {
+    plugin.why_not = fmt::format("{} takes its memory from another library than simrun does", plugin.path);
     return;
   }
   void* const symbol = dlsym(library, plugin_entry);

@@ -19,8 +19,9 @@
 // A plugin links what it needs of the backend statically and hides it (cmake/plugins.cmake), rather than
 // taking it from the program that opens it: so the linker finds what is missing when the plugin is built,
 // any program may open it without exporting its symbols, and neither sees the other's libraries (a plugin's
-// names mean its own libraries first: dlopen's RTLD_DEEPBIND). Two copies
-// of the same pure functions do no harm, since no room has state.
+// names mean its own libraries first: dlopen's RTLD_DEEPBIND). So both must name the same library that gives
+// memory: one with another is refused. Two copies of the same pure functions do no harm, since no room has
+// state.
 //
 // C++ objects cross the seam, so both sides must agree on every type: plugin_abi() changes with any of them,
 // and a plugin of another build is refused. Exceptions cross it too (types are compared by name).

@@ -5,5 +5,5 @@
 // opt.narenas).
 extern "C" {
 extern const char* malloc_conf;
-const char* malloc_conf = "thp:always,narenas:2";  // NOLINT: jemalloc's name for it
+const char* malloc_conf = "thp:always,narenas:2";  // jemalloc's name for it
 }

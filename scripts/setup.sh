@@ -8,11 +8,13 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 packages=()
+optional=()  # without, something is slower or left out
 for purpose in "${@:-run}"; do
   case "$purpose" in
     run)
       packages+=(g++ cmake ninja-build protobuf-compiler libprotobuf-dev libyaml-cpp-dev libcli11-dev libfmt-dev zlib1g-dev
-        libsimgrid-dev libeigen3-dev libjemalloc-dev libcpp-httplib-dev pkg-config) ;;
+        libsimgrid-dev libeigen3-dev)
+      optional+=(libjemalloc-dev libcpp-httplib-dev pkg-config) ;;
     test)
       packages+=(clang-14 libclang-rt-14-dev llvm-14 lld)               # the sanitized build; llvm-symbolizer names its stacks
       packages+=(catch2 nlohmann-json3-dev libopenmpi-dev openmpi-bin)  # MPI: without, its plugin and tests are left out
@@ -26,15 +28,19 @@ for purpose in "${@:-run}"; do
 done
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
-  echo "setup.sh: no apt here; simrun needs the equivalents of these Debian 12 packages: ${packages[*]}" >&2
+  echo "setup.sh: no apt here; simrun needs the equivalents of these Debian 12 packages: ${packages[*]}; better also of: ${optional[*]}" >&2
   exit 0
 fi
 
-missing=()
-for package in "${packages[@]}"; do
-  status=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
-  if [ "$status" != installed ]; then missing+=("$package"); fi
-done
+absent() {
+  local package status
+  for package in "$@"; do
+    status=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
+    if [ "$status" != installed ]; then echo "$package"; fi
+  done
+}
+mapfile -t needed < <(absent "${packages[@]}")
+mapfile -t missing < <(absent "${packages[@]}" "${optional[@]}")
 if [ ${#missing[@]} -eq 0 ]; then exit 0; fi
 
 if [ "$(id -u)" -eq 0 ]; then
@@ -44,6 +50,10 @@ elif command -v sudo >/dev/null; then
 else
   echo "setup.sh: these packages are missing: ${missing[*]}" >&2
   echo "  This user is not root and there is no sudo. Have an administrator run: apt-get install ${missing[*]}" >&2
+  if [ ${#needed[@]} -eq 0 ]; then
+    echo "  simrun goes without them: slower, or with less." >&2
+    exit 0
+  fi
   exit 1
 fi
 

@@ -12,7 +12,8 @@ namespace simrun {
 namespace {
 
 // AddressSanitizer's allocator has locks that a fork of a process with several threads may leave held in the
-// child, and SimGrid runs in children (sim/worker.h): glibc's takes care of it, LLVM 14's does not.
+// child, and SimGrid runs in children (sim/worker.h): glibc's and jemalloc's take care of it, LLVM 14's does
+// not.
 #if defined(__SANITIZE_ADDRESS__)
 constexpr bool forks_beside_threads = false;
 #elif defined(__has_feature)

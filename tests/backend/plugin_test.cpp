@@ -49,6 +49,15 @@ TEST_CASE("a plugin of another build is refused before any of its functions is c
   CHECK(contains(plugin.why_not, "is of another build of simrun: its ABI is "));
 }
 
+#ifndef SIMRUN_ADDRESS_SANITIZER  // which gives all libraries their memory
+TEST_CASE("a plugin whose memory another library gives is refused", "[long]") {
+  const LoadedPlugin plugin = load_plugin("probe_other_memory", {folder});
+  CHECK(plugin.functions == nullptr);
+  CHECK(contains(plugin.why_not, "takes its memory from another library than simrun does"));
+  CHECK(load_plugin("probe_whole", {folder}).usable());
+}
+#endif
+
 TEST_CASE("a plugin that throws when it is asked whether it can be used cannot be used") {
   const LoadedPlugin plugin = load_plugin("probe_throws", {folder});
   CHECK(plugin.functions == nullptr);

@@ -6,7 +6,7 @@
 #include "configs/load_job.h"
 #include "schedules/compile.h"
 #include "sim/simulate.h"
-#include "tests/cli/run_program.h"
+#include "tests/cli/run_simrun.h"
 
 namespace simrun {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "cli/collective_flags.h"
 #include "tests/cli/parsed_output.h"
-#include "tests/cli/run_program.h"
+#include "tests/cli/run_simrun.h"
 
 // --collective: a table as nccl-tests print it.
 namespace simrun {
@@ -129,7 +129,7 @@ TEST_CASE("a job with collectives: nccl runs, and its Plan file says the same") 
   const Scratch scratch;
   const std::string plan = scratch.file("job.plan");
   const std::string set = " --set cluster.collectives=nccl --set cluster.inter_node.sharp=true --json";
-  const Ran job = run_simrun(tiny + set + " --plan " + plan), again = run_simrun(plan + " --json");
+  const Ran job = run_simrun(tiny + set + " --plan " + plan), again = run_simrun_in_shell(plan + " --json");
   CHECK(job.code == 0);
   CHECK(job.output == again.output);
   const std::string without = run_simrun(tiny + " --json").output;

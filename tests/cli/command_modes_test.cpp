@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cli/options.h"
-#include "tests/cli/run_program.h"
+#include "tests/cli/run_simrun.h"
 
 namespace simrun {
 namespace {

@@ -1,7 +1,7 @@
 // --export and --import on the command line.
 #include <catch2/catch.hpp>
 
-#include "tests/cli/run_program.h"
+#include "tests/cli/run_simrun.h"
 
 namespace simrun {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "tests/cli/parsed_output.h"
-#include "tests/cli/run_program.h"
+#include "tests/cli/run_simrun.h"
 
 // --doctor: what there is, and why not what there is not.
 namespace simrun {

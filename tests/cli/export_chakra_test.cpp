@@ -10,7 +10,7 @@
 #include "schedules/compile.h"
 #include "sim/exchange_groups.h"
 #include "sim/simulate.h"
-#include "tests/cli/run_program.h"
+#include "tests/cli/run_simrun.h"
 #include "traces/imported_run.h"
 #include "traces/read_chakra.h"
 

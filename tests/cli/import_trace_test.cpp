@@ -3,7 +3,7 @@
 #include "configs/load_job.h"
 #include "schedules/compile.h"
 #include "sim/simulate.h"
-#include "tests/cli/run_program.h"
+#include "tests/cli/run_simrun.h"
 #include "traces/compare_imported.h"
 #include "traces/imported_timeline.h"
 #include "traces/read_chrome.h"

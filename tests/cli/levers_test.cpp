@@ -1,7 +1,7 @@
 // What is said of a plan that does not fit.
 #include <catch2/catch.hpp>
 
-#include "tests/cli/run_program.h"
+#include "tests/cli/run_simrun.h"
 
 namespace simrun {
 namespace {

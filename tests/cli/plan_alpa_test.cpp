@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "tests/cli/run_program.h"
+#include "tests/cli/run_simrun.h"
 
 namespace simrun {
 

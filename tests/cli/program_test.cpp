@@ -5,7 +5,7 @@
 
 #include "schedules/plan_file.h"
 #include "tests/cli/parsed_output.h"
-#include "tests/cli/run_program.h"
+#include "tests/cli/run_simrun.h"
 
 namespace simrun {
 namespace {
@@ -40,7 +40,7 @@ TEST_CASE("program: a run writes page and Plan whole, and the Plan gives the sam
   CHECK(first.output.find("bubble") != std::string::npos);
   CHECK(read(scratch.file("tiny.html")).find("</html>") != std::string::npos);
   CHECK(scratch.files() == 2);
-  CHECK(run_simrun(plan + " --json").output == run_simrun(tiny + " --json").output);
+  CHECK(run_simrun_in_shell(plan + " --json").output == run_simrun(tiny + " --json").output);
 }
 
 TEST_CASE("program: the page lies beside the job unless told otherwise; --json writes none") {

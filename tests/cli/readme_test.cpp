@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <set>
 
-#include "tests/cli/run_program.h"
+#include "tests/cli/run_simrun.h"
 
 namespace simrun {
 namespace {

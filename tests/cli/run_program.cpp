@@ -21,7 +21,7 @@ std::string read_all(std::FILE* pipe) {
   return text;
 }
 
-int exit_code(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
+int shell_code(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
 
 Ran run_simrun_in_shell(const std::string& arguments) {
   const std::string command =
@@ -30,7 +30,7 @@ Ran run_simrun_in_shell(const std::string& arguments) {
   REQUIRE(pipe != nullptr);
   Ran ran;
   ran.output = read_all(pipe);
-  ran.code = exit_code(::pclose(pipe));
+  ran.code = shell_code(::pclose(pipe));
   return ran;
 }
 

@@ -18,12 +18,8 @@ struct Ran {
 // Runs the program with the shipped presets. `arguments` are for the shell; standard input is empty.
 Ran run_simrun_in_shell(const std::string& arguments);
 
-// The same in a copy of this process where nothing is for the shell: no library is loaded once more, which
-// takes most of the time of a small job.
-Ran run_simrun(const std::string& arguments);
-
 std::string read_all(std::FILE* pipe);
-int exit_code(int status);  // of a process, as the shell tells it
+int shell_code(int status);  // of a process that waitpid() told of
 
 // An empty folder that goes away with the test.
 class Scratch {

@@ -6,7 +6,7 @@
 #include "schedules/compile.h"
 #include "sim/simulate.h"
 #include "tests/cli/parsed_output.h"
-#include "tests/cli/run_program.h"
+#include "tests/cli/run_simrun.h"
 #include "tests/jobs.h"
 
 namespace simrun {

@@ -4,7 +4,7 @@
 #include "cli/sweep_point.h"
 #include "cli/sweep_values.h"
 #include "tests/cli/parsed_output.h"
-#include "tests/cli/run_program.h"
+#include "tests/cli/run_simrun.h"
 
 namespace simrun {
 namespace {
@@ -121,7 +121,7 @@ TEST_CASE("program: a sweep's CSV, JSON and table agree, and two runs write the 
       CHECK(records[row + 1][field] == (json == nullptr ? "" : json->text));
     }
   }
-  CHECK(run_simrun(arguments).output == first.output);
+  CHECK(run_simrun_in_shell(arguments).output == first.output);
   CHECK(read(scratch.file("a.csv")) == csv);
   CHECK(read(scratch.file("a.html")) == page);
 }

@@ -4,7 +4,7 @@
 
 #include "cli/placement_orders.h"
 #include "tests/cli/parsed_output.h"
-#include "tests/cli/run_program.h"
+#include "tests/cli/run_simrun.h"
 
 namespace simrun {
 namespace {

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "tests/cli/parsed_output.h"
-#include "tests/cli/run_program.h"
+#include "tests/cli/run_simrun.h"
 
 namespace simrun {
 namespace {

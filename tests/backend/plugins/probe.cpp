@@ -2,11 +2,12 @@
 
 #include "backend/plugin.h"
 
-// A plugin for the tests. PROBE says which one: whole, of another build, or one that throws when asked.
+// A plugin for the tests. PROBE says which one: whole, of another build, one that throws when asked, or one
+// whose memory comes from a library of its own.
 namespace simrun {
 namespace {
 
-enum class Probe { whole, other_build, throws };
+enum class Probe { whole, other_build, throws, other_memory };
 constexpr Probe built_as = Probe::PROBE;
 
 std::string why_not() {
@@ -60,3 +61,7 @@ extern "C" __attribute__((visibility("default"))) const simrun::BackendPlugin* s
     std::uint64_t) {
   return &simrun::probe;
 }
+
+#ifdef PROBE_FREES
+extern "C" __attribute__((visibility("default"))) void free(void*) noexcept {}  // never called: it is refused
+#endif

@@ -1,5 +1,5 @@
 # Who gives memory to programs: jemalloc, where it is there. Searches, plans and simulations take and free much of it, on several
-# threads: a quarter of a search's time, a fifth of a simulation's. The sanitizers bring their own.
+# threads: a fifth of a search's time, up to a quarter of a simulation's. The sanitizers bring their own.
 option(SIMRUN_JEMALLOC "take memory from jemalloc, if it is installed" ON)
 set(simrun_jemalloc)
 if(SIMRUN_JEMALLOC AND NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")
@@ -12,7 +12,7 @@ if(SIMRUN_JEMALLOC AND NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")
   if(JEMALLOC_LIBRARY AND JEMALLOC_IS_MALLOC)
     set(simrun_jemalloc ${JEMALLOC_LIBRARY})
   else()
-    message(STATUS "jemalloc is missing (on Debian 12: apt-get install libjemalloc-dev): searches take a third longer")
+    message(STATUS "jemalloc is missing (on Debian 12: apt-get install libjemalloc-dev): searches take a quarter longer")
   endif()
 endif()
 if(simrun_jemalloc)

@@ -57,7 +57,8 @@ std::vector<bool> recorded_links(const CompiledPlan& compiled, const Meetings& m
   return recorded;
 }
 
-// Lets the system have what was freed, where it is much: malloc would keep it, a third of all memory. It is
+// Lets the system have what was freed, where it is much: glibc would keep it, a third of all memory (jemalloc
+// gives it back by itself, later). It is
 // counted here: asking malloc goes through all free memory, which a forked worker pays for page by page.
 class FreedFlows {
  public:

@@ -1,5 +1,6 @@
 #include "cli/sensitivity.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <string>
@@ -88,6 +89,40 @@ void add_gpu(std::vector<MachineNumber>& numbers, const Plan& plan) {
   add("gpu.kernel_launch", Unit::seconds, &Gpu::kernel_launch_s);
 }
 
+// Of the PCIe tree, where it is on routes.
+void add_pcie(std::vector<MachineNumber>& numbers, const PcieTree& pcie) {
+  using Unit = Sensitivity::Unit;
+  if (pcie.gpu_switches.empty()) return;
+  const auto add = [&](const char* name, Unit unit, LinkClass PcieTree::*link, double LinkClass::*field) {
+    numbers.push_back({name, unit, pcie.*link.*field,
+                       [link, field](Cluster& c, double factor) { c.wiring.pcie.*link.*field *= factor; }});
+  };
+  add("pcie.bandwidth", Unit::bytes_per_second, &PcieTree::link, &LinkClass::bandwidth);
+  add("pcie.latency", Unit::seconds, &PcieTree::link, &LinkClass::latency_s);
+  add("pcie.socket_bandwidth", Unit::bytes_per_second, &PcieTree::socket_link, &LinkClass::bandwidth);
+  add("pcie.socket_latency", Unit::seconds, &PcieTree::socket_link, &LinkClass::latency_s);
+}
+
+// Of the host, where it keeps what GPUs do not.
+void add_host(std::vector<MachineNumber>& numbers, const Plan& plan) {
+  using Unit = Sensitivity::Unit;
+  const auto is_in = [&](MemorySpace space) {
+    return std::ranges::any_of(plan.buffers, [&](const Buffer& buffer) { return buffer.space == space; });
+  };
+  const auto add = [&](const char* name, Unit unit, double Host::*field) {
+    numbers.push_back({name, unit, plan.cluster.host.*field,
+                       [field](Cluster& c, double factor) { c.host.*field *= factor; }});
+  };
+  const bool has_drives = is_in(MemorySpace::nvme);
+  if (!has_drives && !is_in(MemorySpace::host)) return;
+  add("host.memory_bandwidth", Unit::bytes_per_second, &Host::memory_bandwidth);
+  add("host.flops", Unit::flops_per_second, &Host::flops);
+  add("host.pcie_bandwidth", Unit::bytes_per_second, &Host::pcie_bandwidth);
+  if (!has_drives) return;
+  add("host.nvme_read_bandwidth", Unit::bytes_per_second, &Host::nvme_read_bandwidth);
+  add("host.nvme_write_bandwidth", Unit::bytes_per_second, &Host::nvme_write_bandwidth);
+}
+
 // Of the links, those that this cluster has.
 std::vector<MachineNumber> machine_numbers(const Plan& plan) {
   const Cluster& cluster = plan.cluster;
@@ -102,7 +137,9 @@ std::vector<MachineNumber> machine_numbers(const Plan& plan) {
                          [](Cluster& c, double factor) { c.fabric.spine_latency_s *= factor; }});
   }
   if (cluster.gpus_per_node > 1) add_link(numbers, cluster, "intra_node", &Cluster::intra_node);
+  add_pcie(numbers, cluster.wiring.pcie);
   add_gpu(numbers, plan);
+  add_host(numbers, plan);
   std::erase_if(numbers, [](const MachineNumber& number) { return number.value <= 0; });
   return numbers;
 }

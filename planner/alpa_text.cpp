@@ -113,7 +113,7 @@ std::string alpa_text(const AlpaOutcome& outcome) {
                         plan.estimate_s, plan.schedule == AlpaPlan{}.schedule ? "" : " under 1F1B",
                         plan.hides_data_parallel ? " with data-parallel exchanges hidden" : "");
     text += stage_lines(plan) + operators_text(plan);
-  } else {
+  } else if (!outcome.reference) {
     text += outcome.plans.empty() && outcome.was_stopped
                 ? "stopped before anything was found\n"
                 : "no plan was found to fit" + nearest_words(outcome) + "; --plan alone tells what would\n";

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "models/opcode.h"
@@ -27,6 +28,15 @@ struct FlowPhase {
 
 // One exchange as flows: phases in turn.
 using ExchangeFlows = std::vector<FlowPhase>;
+
+// Of these phases, which are moved where they may be: braces would copy their flows.
+template <class... Phases>
+ExchangeFlows in_turn(Phases&&... phases) {
+  ExchangeFlows flows;
+  flows.reserve(sizeof...(phases));
+  (flows.push_back(std::forward<Phases>(phases)), ...);
+  return flows;
+}
 
 // Flows of one collective over `devices` (ascending), for `bytes` = the whole tensor (the gathered, the
 // unreduced, or each rank's all-to-all buffer), as `cluster.collectives` says: the way with the least time on

@@ -1,6 +1,7 @@
 #include "sim/collective_ring.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "sim/bus_bandwidth.h"
 
@@ -15,7 +16,7 @@ ExchangeFlows node_flows(const Topology& topology, Opcode opcode, Ranks devices,
   FlowPhase phase;
   phase.latency_s = costs.base_s + rounds(opcode) * (n - 1) * step_inside(topology, {devices}, costs);
   add_rings(topology, devices, bus_factor(opcode, n), opcode != Opcode::broadcast, phase);
-  return {phase};
+  return in_turn(std::move(phase));
 }
 
 }  // namespace
@@ -27,6 +28,7 @@ ExchangeFlows ring_flows(const Topology& topology, Opcode opcode, Ranks devices,
   const std::size_t rings = fewest_ranks(nodes);
   const double share = bus_factor(opcode, static_cast<double>(devices.size()));
   FlowPhase phase;
+  phase.flows.reserve(rings * nodes.size() + devices.size());
   double crossing_s = 0;
   for (std::size_t ring = 0; ring < rings; ++ring) {
     const NodeRing added = add_node_ring(
@@ -41,7 +43,7 @@ ExchangeFlows ring_flows(const Topology& topology, Opcode opcode, Ranks devices,
   const std::size_t steps = devices.size() - 1, inside = steps - std::min(steps, nodes.size());
   phase.latency_s = crossing_s + static_cast<double>(inside) * step_inside(topology, nodes, costs);
   phase.latency_s = costs.base_s + rounds(opcode) * phase.latency_s;
-  return {phase};
+  return in_turn(std::move(phase));
 }
 
 ExchangeFlows two_level_flows(const Topology& topology, Opcode opcode, Ranks devices,
@@ -51,6 +53,8 @@ ExchangeFlows two_level_flows(const Topology& topology, Opcode opcode, Ranks dev
   const std::size_t k = fewest_ranks(nodes);
   if (nodes.size() == 1 || k == 1 || k * nodes.size() != devices.size()) return {};
   FlowPhase inside, across;
+  inside.flows.reserve(devices.size());
+  across.flows.reserve(devices.size());
   inside.latency_s = costs.base_s + static_cast<double>(k - 1) * step_inside(topology, nodes, costs);
   for (const Ranks& node : nodes)
     add_rings(topology, node, bus_factor(Opcode::all_gather, static_cast<double>(k)), true, inside);
@@ -60,9 +64,10 @@ ExchangeFlows two_level_flows(const Topology& topology, Opcode opcode, Ranks dev
         std::max(across.latency_s,
                  add_node_ring(topology, nodes, costs, {.rank = rank, .share = share}, across).all_but_one_s);
   across.latency_s = costs.base_s + rounds(opcode) * across.latency_s;
-  if (opcode == Opcode::all_gather) return {across, inside};
-  if (opcode == Opcode::reduce_scatter) return {inside, across};
-  return {inside, across, inside};
+  if (opcode == Opcode::all_gather) return in_turn(std::move(across), std::move(inside));
+  if (opcode == Opcode::reduce_scatter) return in_turn(std::move(inside), std::move(across));
+  FlowPhase again = inside;
+  return in_turn(std::move(inside), std::move(across), std::move(again));
 }
 
 }  // namespace simrun

@@ -1,6 +1,7 @@
 #include "sim/collective_switch.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "sim/collective_tree.h"
 
@@ -46,7 +47,7 @@ ExchangeFlows collnet_flows(const Topology& topology, const std::vector<Ranks>& 
   FlowPhase phase;
   add_ports(topology, nodes, 2 * (k - 1) / k, phase);
   phase.latency_s = costs.base_s + inside_s + add_fabric(topology, nodes, costs, phase);
-  return {phase};
+  return in_turn(std::move(phase));
 }
 
 }  // namespace
@@ -62,7 +63,7 @@ ExchangeFlows nvls_flows(const Topology& topology, Opcode opcode, Ranks devices,
   if (opcode == Opcode::all_reduce) {
     add_ports(topology, nodes, taken * (k + 1) / k, phase);
     if (nodes.size() > 1) phase.latency_s += add_fabric(topology, nodes, costs, phase);
-    return {phase};
+    return in_turn(std::move(phase));
   }
   if (nodes.size() > 1) return {};
   if (opcode == Opcode::all_gather)
@@ -71,7 +72,7 @@ ExchangeFlows nvls_flows(const Topology& topology, Opcode opcode, Ranks devices,
     add_uneven_ports(topology, devices, taken, taken / k, phase);
   else
     return {};
-  return {phase};
+  return in_turn(std::move(phase));
 }
 
 ExchangeFlows nvls_tree_flows(const Topology& topology, Opcode opcode, Ranks devices,
@@ -84,7 +85,7 @@ ExchangeFlows nvls_tree_flows(const Topology& topology, Opcode opcode, Ranks dev
   add_node_trees(topology, nodes, phase);
   phase.latency_s = costs.base_s + step_inside(topology, nodes, costs) +
                     2 * tree_depth(nodes.size()) * step_between(topology, nodes, costs);
-  return {phase};
+  return in_turn(std::move(phase));
 }
 
 ExchangeFlows collnet_direct_flows(const Topology& topology, Opcode opcode, Ranks devices,

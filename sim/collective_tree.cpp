@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace simrun {
 
@@ -47,7 +48,7 @@ ExchangeFlows broadcast_flows(const Topology& topology, const std::vector<Ranks>
       add_flow(topology, nodes[edge.parent][rank], nodes[edge.child][rank], 0.5 / k, phase);
   phase.latency_s = costs.base_s + (k - 1) * step_inside(topology, nodes, costs) +
                     tree_depth(nodes.size()) * step_between(topology, nodes, costs);
-  return {phase};
+  return in_turn(std::move(phase));
 }
 
 }  // namespace
@@ -91,12 +92,13 @@ ExchangeFlows tree_flows(const Topology& topology, Opcode opcode, Ranks devices,
   if (!are_equally_many(nodes)) return {};
   if (opcode == Opcode::broadcast) return broadcast_flows(topology, nodes, costs);
   FlowPhase phase;
+  phase.flows.reserve(6 * devices.size());
   for (const Ranks& node : nodes) add_chains(topology, node, true, phase);
   add_node_trees(topology, nodes, phase);
   phase.latency_s =
       costs.base_s + 2 * (static_cast<double>(nodes[0].size() - 1) * step_inside(topology, nodes, costs) +
                           tree_depth(nodes.size()) * step_between(topology, nodes, costs));
-  return {phase};
+  return in_turn(std::move(phase));
 }
 
 }  // namespace simrun

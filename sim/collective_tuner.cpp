@@ -33,7 +33,7 @@ ExchangeFlows measured_flows(const Topology& topology, const MeasuredExchange& m
     const Route route = topology.route(devices[i], devices[(i + 1) % devices.size()]);
     phase.flows.push_back({route, topology.bandwidth(route.link.front()) / measured.bandwidth});
   }
-  return {phase};
+  return in_turn(std::move(phase));
 }
 
 std::optional<MeasuredExchange> measured_inside_node(const Topology& topology, Opcode opcode, Ranks devices) {
@@ -104,26 +104,22 @@ double bandwidth_limit(const CollectivesConfig& config, const CollectivePace& pa
   return least;
 }
 
-double rate_alone(const Topology& topology, const SharedFlow& flow) {
-  double slowest = most_rate(topology, flow);
-  for (const LinkIndex link : flow.route.links()) slowest = std::min(slowest, topology.bandwidth(link));
-  return slowest;
-}
-
-// Every flow takes at least its part of seconds_per_byte, alone on its route.
+// An exchange whose way takes only a share of its links' rate, and never less than so many seconds per byte:
+// where its links, as its own flows share them, are faster than that, these have as much more to carry.
 void slow_down(const Topology& topology, double efficiency, double seconds_per_byte, ExchangeFlows& flows) {
+  std::vector<std::vector<double>> busy;
   double total = 0;
-  std::vector<double> of_phase;
-  for (const FlowPhase& phase : flows) {
-    double most = 0;
-    for (const SharedFlow& flow : phase.flows) most = std::max(most, flow.share / rate_alone(topology, flow));
-    total += of_phase.emplace_back(most);
-  }
-  for (std::size_t p = 0; p < flows.size(); ++p)
-    for (SharedFlow& flow : flows[p].flows) {
-      const double least_s = total > 0 ? seconds_per_byte * of_phase[p] / total : 0;
-      flow.share = std::max(flow.share / efficiency, least_s * rate_alone(topology, flow));
+  if (seconds_per_byte > 0)
+    for (const FlowPhase& phase : flows) {
+      busy.push_back(busy_seconds_per_byte(topology, phase));
+      if (!busy.back().empty()) total += *std::ranges::max_element(busy.back());
     }
+  for (std::size_t p = 0; p < flows.size(); ++p) {
+    const double least_s =
+        total > 0 && !busy[p].empty() ? seconds_per_byte * *std::ranges::max_element(busy[p]) / total : 0;
+    for (std::size_t f = 0; f < flows[p].flows.size(); ++f)
+      flows[p].flows[f].share *= std::max(1 / efficiency, least_s > 0 ? least_s / busy[p][f] : 0);
+  }
 }
 
 Ways known_ways(const CollectivesConfig& config, const std::string& collective, CollectiveAlgorithm forced) {

@@ -41,19 +41,34 @@ class LinkLoads {
   std::vector<Slot> slots_;
 };
 
+void add_loads(const FlowPhase& phase, LinkLoads& loads) {
+  for (const SharedFlow& flow : phase.flows)
+    for (const LinkIndex link : flow.route.links()) loads.add(link, flow.share);
+}
+
+std::size_t uses_of_links(const FlowPhase& phase) {
+  std::size_t links = 0;
+  for (const SharedFlow& flow : phase.flows) links += flow.route.count();
+  return links;
+}
+
+double busy_seconds(const Topology& topology, const SharedFlow& flow, const LinkLoads& loads) {
+  double busy = flow.share / most_rate(topology, flow);
+  for (const LinkIndex link : flow.route.links())
+    busy = std::max(busy, loads.of(link) / topology.bandwidth(link));
+  return busy;
+}
+
 // Adds what the exchanges put on links in one of their phases.
 void load_phase(std::span<const ExchangeFlows> exchanges, std::size_t phase, LinkLoads& loads) {
   for (const ExchangeFlows& flows : exchanges)
-    if (phase < flows.size())
-      for (const SharedFlow& flow : flows[phase].flows)
-        for (const LinkIndex link : flow.route.links()) loads.add(link, flow.share);
+    if (phase < flows.size()) add_loads(flows[phase], loads);
 }
 
 std::size_t uses_of_links(std::span<const ExchangeFlows> exchanges, std::size_t phase) {
   std::size_t links = 0;
   for (const ExchangeFlows& flows : exchanges)
-    if (phase < flows.size())
-      for (const SharedFlow& flow : flows[phase].flows) links += flow.route.count();
+    if (phase < flows.size()) links += uses_of_links(flows[phase]);
   return links;
 }
 
@@ -65,11 +80,8 @@ void add_phase(const Topology& topology, std::span<const ExchangeFlows> exchange
   for (std::size_t i = 0; i < exchanges.size(); ++i) {
     if (phase >= exchanges[i].size()) continue;
     LinearCost own{exchanges[i][phase].latency_s, 0};
-    for (const SharedFlow& flow : exchanges[i][phase].flows) {
-      own.seconds_per_byte = std::max(own.seconds_per_byte, flow.share / most_rate(topology, flow));
-      for (const LinkIndex link : flow.route.links())
-        own.seconds_per_byte = std::max(own.seconds_per_byte, loads.of(link) / topology.bandwidth(link));
-    }
+    for (const SharedFlow& flow : exchanges[i][phase].flows)
+      own.seconds_per_byte = std::max(own.seconds_per_byte, busy_seconds(topology, flow, loads));
     costs.each[i].latency_s += own.latency_s;
     costs.each[i].seconds_per_byte += own.seconds_per_byte;
     slowest.latency_s = std::max(slowest.latency_s, own.latency_s);
@@ -120,6 +132,15 @@ LockstepCosts lockstep_costs(const Topology& topology, std::span<const ExchangeF
   if (fewest < phases) add_other_phases(topology, exchanges, phases, costs);
   keep_one_if_equal(costs.each);
   return costs;
+}
+
+std::vector<double> busy_seconds_per_byte(const Topology& topology, const FlowPhase& phase) {
+  LinkLoads loads(std::min<std::size_t>(uses_of_links(phase), topology.links()));
+  add_loads(phase, loads);
+  std::vector<double> busy;
+  busy.reserve(phase.flows.size());
+  for (const SharedFlow& flow : phase.flows) busy.push_back(busy_seconds(topology, flow, loads));
+  return busy;
 }
 
 ExchangeCosts::ExchangeCosts(const Topology& topology, const Plan& plan, std::int32_t pipeline_rank,

@@ -27,6 +27,10 @@ struct LockstepCosts {
 };
 LockstepCosts lockstep_costs(const Topology& topology, std::span<const ExchangeFlows> exchanges);
 
+// By flow of a phase on idle links: seconds per byte until each of its links has carried all that the phase
+// puts there.
+std::vector<double> busy_seconds_per_byte(const Topology& topology, const FlowPhase& phase);
+
 // The cost of one communication instruction as a pipeline rank issues it: all instances of its group, or all
 // its transfers, at once. Links are loaded once per choice of algorithms; after that every byte count is
 // O(1).

@@ -1,6 +1,7 @@
 #include "sim/other_jobs.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "sim/kernel_cost.h"
 
@@ -29,7 +30,7 @@ ExchangeFlows flows_of(const Topology& topology, const Cluster& cluster, const O
       phase.latency_s = std::max(phase.latency_s, route.latency_s);
       phase.flows.push_back({route, 1 / static_cast<double>(gpus)});
     }
-  return {phase};
+  return in_turn(std::move(phase));
 }
 
 }  // namespace

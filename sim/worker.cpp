@@ -1,5 +1,6 @@
 #include "sim/worker.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -107,8 +108,20 @@ void set_failure(Job& job, Outcome outcome, const char* text) {
   job.bytes = text;
 }
 
+// What a child writes to of its parent's memory is copied page by page, its free memory too: the thread's
+// memory comes from pages of its own, where jemalloc gives it.
+void take_new_pages() {
+  using Mallctl = int(const char*, void*, std::size_t*, void*, std::size_t);
+  auto* const mallctl = reinterpret_cast<Mallctl*>(dlsym(RTLD_DEFAULT, "mallctl"));
+  unsigned arena = 0;
+  std::size_t size = sizeof arena;
+  if (mallctl != nullptr && mallctl("arenas.create", &arena, &size, nullptr, 0) == 0)
+    mallctl("thread.arena", nullptr, nullptr, &arena, sizeof arena);
+}
+
 void* run_job(void* argument) {
   Job& job = *static_cast<Job*>(argument);
+  take_new_pages();
   try {
     job.bytes = (*job.task)();
   } catch (const std::range_error& error) {

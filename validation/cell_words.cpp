@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "validation/link_text.h"
+#include "validation/text_pattern.h"
 
 namespace simrun {
 namespace {
@@ -42,8 +43,10 @@ const Spellings switches{{"1", "1"},       {"yes", "1"},  {"y", "1"},       {"tr
                          {"off", "0"},     {"none", "0"}, {"disabled", "0"}};
 
 std::optional<std::string> attention_word(const std::string& letters) {
-  static const Spellings kernels{{"flash", "1"}, {"2", "1"},   {"3", "1"},   {"fa1", "1"},
-                                 {"fa2", "1"},   {"fa3", "1"}, {"sdpa", "1"}};
+  static const Spellings kernels{
+      {"flash", "1"}, {"2", "1"},     {"3", "1"},        {"fa1", "1"},         {"fa2", "1"},
+      {"fa3", "1"},   {"sdpa", "1"},  {"fa4", "1"},      {"flex", "1"},        {"flexattention", "1"},
+      {"cudnn", "1"}, {"fused", "1"}, {"xformers", "1"}, {"memefficient", "1"}};
   if (const auto known = equal_to(letters, switches)) return known;
   if (letters.starts_with("flash")) return "1";
   if (letters.starts_with("no") || holds(letters, "unfused")) return "0";
@@ -63,7 +66,7 @@ std::optional<std::string> precision_word(const std::string& cell, const std::st
   if (std::ranges::any_of(kept, [&](std::string_view part) { return holds(letters, part); }))
     return lower_case(cell);
   if (const auto named = first_held(letters, others)) return named;
-  if (letters == "amp" || letters.starts_with("mixed")) return "";
+  if (letters == "amp" || letters.starts_with("mixed") || letters == "16bit") return "";
   return std::nullopt;
 }
 
@@ -97,6 +100,8 @@ std::optional<std::string> recompute_word(const std::string& cell, const std::st
                                 {"sac", "selective"}};
   if (const auto known = equal_to(letters, switches)) return *known == "1" ? "full" : "none";
   if (first_word(cell) == "not") return std::nullopt;  // of "not full" some may be left
+  const bool denies_full = letters.starts_with("nofull") || letters.starts_with("withoutfull");
+  if (denies_full && holds(letters, "selective")) return "selective";
   if (denies(cell)) return "none";
   if (const auto named = first_held(letters, spellings)) return named;
   return equal_to(letters, wholes);
@@ -113,6 +118,10 @@ std::optional<std::string> sharding_word(const std::string& cell, const std::str
                                 {"distopt", "1"}, {"usedistributedoptimizer", "1"}};
   if (denies(cell) && letters != "no" && letters != "none")
     return first_held(letters, {{"shard", "0"}, {"fsdp", "0"}, {"zero", "0"}});
+  // PyTorch's FSDP that gathers weights once a step.
+  const bool keeps_weights = holds(letters, "zero2") || holds(letters, "gradop") ||
+                             letters.starts_with('2') || holds(letters, "reshardafterforwardfalse");
+  if (keeps_weights && holds(letters, "fsdp")) return "2";
   if (const auto named = first_held(letters, parts)) return named;
   if (const auto named = equal_to(letters, wholes)) return named;
   std::string number = letters;
@@ -154,9 +163,10 @@ std::optional<std::string> schedule_word(const std::string& letters) {
                                {"dapple", "1f1b"}};
   if (const auto named = equal_to(letters, loaded)) return named;
   const auto denies = [&](const char* word) { return holds(letters, word); };
-  if (std::ranges::any_of(std::array{"notinterleav", "noninterleav", "nointerleav", "withoutinterleav",
-                                     "interleavingnot", "interleavednot"},
-                          denies))
+  if (std::ranges::any_of(
+          std::array{"notinterleav", "noninterleav", "nointerleav", "withoutinterleav", "interleavingnot",
+                     "interleavednot", "interleavingoff", "interleavedoff"},
+          denies))
     return "1f1b";
   if (holds(letters, "interleav")) return "interleaved-1f1b";
   if (letters == "zb") return "zb1p";
@@ -178,7 +188,7 @@ bool has_words(Column column) { return *accepted_words(column) != '\0'; }
 std::optional<std::string> known_word(Column column, const std::string& cell) {
   const std::string letters = squeezed(cell);
   switch (column) {
-    case Column::precision: return precision_word(cell, letters);
+    case Column::precision: return precision_word(undenied(cell), squeezed(undenied(cell)));
     case Column::sp: return equal_to(letters, switches);
     case Column::zero_stage: return sharding_word(cell, letters);
     case Column::recompute: return recompute_word(cell, letters);

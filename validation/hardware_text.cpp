@@ -17,11 +17,15 @@ bool is_number(const std::string& word) {
   return !word.empty() && std::ranges::all_of(word, [](char c) { return is_digit(c); });
 }
 
-// Letters and digits between anything else; of 184.30 GiB the 184. Gb and Gbps are bits, and no memory.
+// Letters and digits between anything else; of 184.30 GiB the 184. Gb and Gbps are bits, GB/s and GBps rates,
+// and no memory.
 std::vector<std::string> raw_words(const std::string& text) {
   std::string bytes = text;
   for (std::size_t at = bytes.find("Gb"); at != std::string::npos; at = bytes.find("Gb", at))
     bytes.replace(at, 2, "gbit");
+  for (const std::string_view rate : {"GB/s", "GBps", "GiB/s"})
+    for (std::size_t at = bytes.find(rate); at != std::string::npos; at = bytes.find(rate, at))
+      bytes.replace(at, rate.size(), "gbyterate");
   std::vector<std::string> words{""};
   const std::string lower = lower_case(bytes);
   for (std::size_t at = 0; at < lower.size(); ++at) {
@@ -66,6 +70,23 @@ void add_parts(std::string word, std::vector<std::string>& words) {
 
 bool is_unit(const std::string& word) { return word == "gb" || word == "g" || word == "gib"; }
 
+bool is_size(const std::string& word) {
+  return word.size() > 2 && word.ends_with("gb") && is_number(word.substr(0, word.size() - 2));
+}
+
+// Of "256gb host memory" and "64gb of DDR5": the size is no card's.
+void mark_other_sizes(std::vector<std::string>& words) {
+  constexpr std::array<std::string_view, 16> others{
+      "s",   "host", "ram", "cpu",  "system",     "main",     "ib",   "hdr",
+      "ndr", "edr",  "nic", "nics", "infiniband", "ethernet", "roce", "network"};
+  for (std::size_t w = 0; w + 1 < words.size(); ++w) {
+    const std::string& next = words[w + 1];
+    const std::string& after = next == "of" && w + 2 < words.size() ? words[w + 2] : next;
+    if (is_size(words[w]) && (after.starts_with("ddr") || std::ranges::find(others, after) != others.end()))
+      words[w] += "other";
+  }
+}
+
 std::vector<std::string> words_of(const std::string& text) {
   std::vector<std::string> parts, words;
   for (const std::string& word : raw_words(text)) add_parts(word, parts);
@@ -81,6 +102,7 @@ std::vector<std::string> words_of(const std::string& text) {
     else
       words.push_back(part);
   }
+  mark_other_sizes(words);
   return words;
 }
 
@@ -103,20 +125,20 @@ std::string hardware_pattern(const std::string& pattern) {
   return spaced;
 }
 
+std::string own_hardware(const std::string& text) {
+  std::size_t end = text.size();
+  const std::string small = lower_case(text);
+  for (const std::string_view begins : {"compared to", "compared with", " vs ", " vs. ", "versus", "(not ",
+                                        ", not ", " instead of ", " unlike ", " rather than "})
+    end = std::min(end, small.find(begins));
+  return end == 0 ? text : text.substr(0, end);
+}
+
 bool may_have_memory(const std::string& hardware, std::int64_t bytes) {
-  const std::vector<std::string> words = words_of(hardware);
   bool names_any = false;
-  for (std::size_t w = 0; w < words.size(); ++w) {
-    const bool is_size =
-        words[w].size() > 2 && words[w].ends_with("gb") && is_number(words[w].substr(0, words[w].size() - 2));
-    const std::string next = w + 1 < words.size() ? words[w + 1] : "";
-    const std::string after = next == "of" && w + 2 < words.size() ? words[w + 2] : next;
-    constexpr std::array<std::string_view, 16> others{
-        "s",   "host", "ram",        "cpu",      "system", "main", "ib",   "hdr",
-        "ndr", "edr",  "infiniband", "ethernet", "roce",   "nic",  "nics", "network"};
-    const bool is_another = after.starts_with("ddr") || std::ranges::find(others, after) != others.end();
-    const double size = is_size ? std::strtod(words[w].c_str(), nullptr) : 0;
-    if (is_another || size < 8 || size > 300) continue;
+  for (const std::string& word : words_of(hardware)) {
+    const double size = is_size(word) ? std::strtod(word.c_str(), nullptr) : 0;
+    if (size < 8 || size > 300) continue;
     names_any = true;
     // What is left of a card to its users may be printed, never more than it has.
     for (const double unit : {1e9, 0x1p30})

@@ -14,6 +14,9 @@ std::string hardware_words(const std::string& text);
 // The pattern for that text: '*' is any text, as ever.
 std::string hardware_pattern(const std::string& pattern);
 
+// Without what it is compared with: "H100 SXM, compared to B200" and "H100 (not H200)" are H100.
+std::string own_hardware(const std::string& text);
+
 // Whether a GPU of so many bytes is one of those whose memory the text names, in GB or GiB, to 10 %; true
 // where it names none. Sizes of 8 to 300 GB are a GPU's; rates, as "600 GB/s", and "256 GB host memory" are
 // none.

@@ -57,8 +57,11 @@ std::optional<Rate> rate_in(const std::string& text) {
   return bare;
 }
 
-// "1,600 Gb/s" without its comma, and 'x' for the other signs of multiplication.
+// "1,600 Gb/s" without its comma, 'x' for the other signs of multiplication, and " per node" for "/node".
 std::string plain_text(std::string text) {
+  for (const char* whole : {"/node", "/server", "/gpu", "/GPU"})
+    for (std::size_t at = text.find(whole); at != std::string::npos; at = text.find(whole, at))
+      text.replace(at, 1, " per ");
   for (std::size_t at = text.find("\xC3\x97"); at != std::string::npos; at = text.find("\xC3\x97", at))
     text.replace(at, 2, "x");
   std::string plain;
@@ -136,7 +139,12 @@ std::int64_t links_in(const std::string& small, const std::vector<LinkGeneration
     const std::size_t times = token.find('x');
     if (times != std::string::npos && token.compare(times + 1, 5, "large") != 0)
       if (const std::int64_t count = count_in(token.substr(0, times)); count > 0) return count;
+    if (token == "dual" && !tokens[t + 1].starts_with("port")) return 2;
     const std::int64_t count = count_in(token);
+    // "200 Gb/s HDR, 4 per node": but not "400 per node".
+    if (count > 0 && count <= 16 && tokens[t + 1] == "per" && t + 2 < tokens.size() &&
+        (tokens[t + 2].starts_with("node") || tokens[t + 2].starts_with("server")))
+      return count;
     if (count > 0 && (tokens[t + 1].starts_with("x") || are_links(tokens, t + 1, generations))) return count;
   }
   return 0;
@@ -151,6 +159,19 @@ bool is_of_each(const std::string& small, std::size_t at) {
   std::string& last = before.back();
   if (last.ends_with('x')) last.pop_back();
   return count_in(last) > 0;
+}
+
+// Whether a rate is that of the links which are named behind it one by one: "800 Gb/s per node (4x200)".
+bool is_split_behind(const std::string& small, std::size_t at) {
+  const double whole = std::strtod(small.c_str() + at, nullptr);
+  for (std::size_t times = small.find('x', at); times != std::string::npos;
+       times = small.find('x', times + 1)) {
+    const std::size_t before = small.find_last_not_of("0123456789 ", times - 1);
+    const double count = std::strtod(small.c_str() + (before == std::string::npos ? 0 : before + 1), nullptr);
+    const double each = std::strtod(small.c_str() + times + 1, nullptr);
+    if (count > 1 && each > 0 && std::abs(count * each / whole - 1) < 0.01) return true;
+  }
+  return false;
 }
 
 double generation_rate(const std::string& small, const std::vector<LinkGeneration>& generations) {
@@ -188,6 +209,7 @@ std::optional<NodeNetwork> node_network_in(const std::string& text, std::int64_t
   const bool is_of_all =
       !(rate && is_of_each(small, rate->at)) &&
       (says("per server") || (links == 0 && says("per node")) ||
+       (rate && links > 1 && is_split_behind(small, rate->at)) ||
        (links > 1 && (bytes > fastest_link || is_about(static_cast<double>(links) * generation))));
   if (links > 0 && links <= 2 && says("per gpu") && !says("per node"))
     return NodeNetwork{links * gpus_per_node, bytes};

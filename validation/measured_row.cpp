@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <map>
 
 #include "validation/csv_table.h"
 #include "validation/link_text.h"
@@ -58,6 +59,36 @@ Header read_header(const CsvRecord& record, const std::string& file, MeasuredFil
   return header;
 }
 
+// The usual ways to write a metric. "step_time_ms" has its unit behind the value then.
+std::string metric_named(const std::string& written) {
+  static const std::map<std::string, std::string> spellings{{"tokens/s/gpu", "tokens_per_s_per_gpu"},
+                                                            {"tok/s/gpu", "tokens_per_s_per_gpu"},
+                                                            {"tokens/sec/gpu", "tokens_per_s_per_gpu"},
+                                                            {"tokens_per_gpu_per_s", "tokens_per_s_per_gpu"},
+                                                            {"tps/gpu", "tokens_per_s_per_gpu"},
+                                                            {"tgs", "tokens_per_s_per_gpu"},
+                                                            {"tokens/s", "tokens_per_s"},
+                                                            {"tok/s", "tokens_per_s"},
+                                                            {"tokens/sec", "tokens_per_s"},
+                                                            {"samples/s", "samples_per_s"},
+                                                            {"samples/sec", "samples_per_s"},
+                                                            {"sequences_per_s", "samples_per_s"},
+                                                            {"tflops/gpu", "tflops_per_gpu"},
+                                                            {"tflop/s/gpu", "tflops_per_gpu"},
+                                                            {"tflops/s/gpu", "tflops_per_gpu"},
+                                                            {"iteration_time_s", "iter_time_s"},
+                                                            {"step_time_s", "iter_time_s"},
+                                                            {"iter_time", "iter_time_s"},
+                                                            {"step_time", "iter_time_s"},
+                                                            {"iteration_time", "iter_time_s"},
+                                                            {"mfu (%)", "mfu"},
+                                                            {"mfu_percent", "mfu"},
+                                                            {"mfu %", "mfu"},
+                                                            {"hfu (%)", "hfu"}};
+  const auto found = spellings.find(written);
+  return found == spellings.end() ? written : found->second;
+}
+
 MeasuredRow row_of(const CsvRecord& record, const Header& header) {
   MeasuredRow row;
   row.line = record.line;
@@ -67,7 +98,7 @@ MeasuredRow row_of(const CsvRecord& record, const Header& header) {
   if (row.fault.empty() && record.fields.size() != header.size())
     row.fault = fmt::format("{} fields, the header has {}", record.fields.size(), header.size());
   std::string& metric = row[Column::measured_metric];
-  metric = lower_case(metric);
+  metric = metric_named(lower_case(metric));
   if (metric == "hfu") {  // an MFU that counts what is computed again
     metric = "mfu";
     row[Column::flops_definition] += row[Column::flops_definition].empty() ? "HFU" : ", HFU";

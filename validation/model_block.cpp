@@ -91,9 +91,13 @@ void give_llama_experts(RowJob& made) {
   made.job.set("model.model_type", "mixtral");
 }
 
-// The facts `shared_expert` and `dense_ffn_of_first`: gated experts beside a shared one have Megatron Core's
-// keys, since Mixtral's have none for it.
+// The facts `shared_expert`, or `shared_experts` as wide as the others, and `dense_ffn_of_first`: gated
+// experts beside a shared one have Megatron Core's keys, since Mixtral's have none for it.
 void give_shared_expert(RowJob& made) {
+  const auto count = made.facts.find("shared_experts");
+  const auto expert = made.row.integer(Column::ffn_hidden);
+  if (count != made.facts.end() && expert)
+    made.facts.emplace("shared_expert", fmt::format("{}", std::atoll(count->second.c_str()) * *expert));
   const auto width = made.facts.find("shared_expert");
   const bool has_experts = made.row.integer(Column::n_experts).value_or(0) > 1;
   if (width == made.facts.end() || made.job.has("model.from") || !has_experts) return;
@@ -101,6 +105,7 @@ void give_shared_expert(RowJob& made) {
   made.job.set("model.model_type", "gpt");
   made.job.set("model.swiglu", "true");
   made.job.set("model.moe_shared_expert_intermediate_size", width->second);
+  made.job.set_if_absent("model.disable_bias_linear", "true");
   made.job.set_if_absent("model.normalization", "RMSNorm");
   made.job.set_if_absent("model.position_embedding_type", "rope");
   made.job.set_if_absent("model.untie_embeddings_and_output_weights", "true");

@@ -77,6 +77,7 @@ ModelPreset preset_in(const std::string& name, const std::string& path) {
       {&preset.positions, {"max_position_embeddings", "n_positions", "max_seq_len"}},
       {&preset.heads, {"num_attention_heads", "num_heads", "n_head", "n_heads"}},
       {&preset.kv_heads, {"num_key_value_heads"}},
+      {&preset.vocab, {"vocab_size"}},
       {&preset.hidden, {"hidden_size", "d_model", "n_embd", "n_embed"}},
       {&preset.ffn, {"intermediate_size", "ffn_hidden_size", "ffn_dim", "d_ff"}},
       {&preset.expert_ffn, {"moe_intermediate_size"}},

@@ -16,7 +16,7 @@ struct ModelPreset {
   std::string layers = {};
   std::string positions = {};  // the longest sequence
   std::string heads = {};
-  std::string hidden = {}, kv_heads = {};
+  std::string hidden = {}, kv_heads = {}, vocab = {};
   std::string ffn = {}, expert_ffn = {};  // expert_ffn only where it has a key of its own
   std::string experts = {}, topk = {};
 };

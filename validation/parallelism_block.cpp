@@ -37,6 +37,17 @@ void write_precision(RowJob& made) {
   if (says(precision, "delayed")) made.job.set("training.fp8_recipe", "delayed");
 }
 
+// Whether the number of data-parallel ranks is the row's, or follows from its GPUs and its other parallel
+// sizes.
+bool is_data_said(const RowJob& made) {
+  const auto is_said = [&](const char* name) {
+    const std::string start = std::string(name) + "=";
+    return std::ranges::none_of(made.assumed,
+                                [&](const std::string& what) { return what.starts_with(start); });
+  };
+  return is_said("dp") || (is_said("n_gpus") && is_said("tp") && is_said("pp"));
+}
+
 void write_batch(RowJob& made) {
   made.job.set("training.micro_batch_size", made.row[Column::micro_batch]);
   const auto micro = made.row.integer(Column::micro_batch), data = made.row.integer(Column::dp);
@@ -56,6 +67,9 @@ void write_batch(RowJob& made) {
   const auto is_stated = [&](const char* name, Column column) {
     return std::ranges::find(made.assumed, name + ("=" + made.row[column])) == made.assumed.end();
   };
+  if (made.row.fault.empty() && is_data_said(made) && *data > 2 * *global)
+    made.row.fault =
+        fmt::format("global_batch {} has no sequence for each of {} data-parallel ranks", *global, *data);
   if (is_stated("micro_batch", Column::micro_batch) && is_stated("dp", Column::dp) && whole > 2 * *global &&
       made.row.fault.empty())
     made.row.fault = fmt::format("micro_batch {} x dp {} are {} sequences, and global_batch is {}", *micro,

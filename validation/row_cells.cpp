@@ -8,10 +8,13 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <string_view>
 
 #include "configs/limits.h"
 #include "validation/cell_words.h"
+#include "validation/link_text.h"
+#include "validation/text_pattern.h"
 
 namespace simrun {
 namespace {
@@ -128,6 +131,34 @@ std::string recomputed_modules_in(const std::string& cell) {
     word.clear();
   }
   return modules.empty() ? "" : "[" + modules + "]";
+}
+
+RecomputedLayers recomputed_layers_in(const std::string& cell) {
+  const std::string text = lower_case(cell);
+  RecomputedLayers layers;
+  if (const std::size_t block = text.find("block"); block != std::string::npos)
+    if (const std::size_t at = text.find_first_of("0123456789", block); at != std::string::npos)
+      layers.of_stage = std::min<std::int64_t>(std::strtoll(text.c_str() + at, nullptr, 10), most_layers);
+  if (layers.of_stage > 0 || text.find("layer") == std::string::npos) return layers;
+  for (const char* half : {"half of", "every 2nd", "every second", "every other", "every two"})
+    if (matched(half, text)) layers.share = "1/2";
+  for (const char* third : {"every 3rd", "every third", "every three"})
+    if (matched(third, text)) layers.share = "1/3";
+  if (const auto percent = matched("{#}% of", text); percent && *percent != "100")
+    layers.share = *percent + "/100";
+  const auto part = matched("{#} of", text), whole = matched("of {#} layer", text);
+  if (part && whole && matched(*part + " of " + *whole, text)) layers.share = *part + "/" + *whole;
+  return layers;
+}
+
+std::int64_t chunks_in(const std::string& schedule) {
+  for (const char* pattern : {"v={#}", "v = {#}", "vpp={#}", "vpp {#}", "vp={#}", "vp {#}", "{#} chunk",
+                              "{#} model chunk", "{#} virtual"})
+    if (const auto number = said(pattern, schedule))
+      if (const std::int64_t chunks = std::strtoll(number->c_str(), nullptr, 10);
+          chunks > 0 && chunks <= most_layers)
+        return chunks;
+  return 0;
 }
 
 std::optional<std::string> without_label_token(const std::string& seq_len) {

@@ -33,4 +33,16 @@ std::optional<std::string> without_label_token(const std::string& seq_len);
 // do or one is not a number.
 std::string contradiction_of_sizes(const MeasuredRow& row);
 
+// Layers that a cell of recompute says are computed again: so many of each virtual stage ("block 10 layers"),
+// or a share of all ("1 of 4 layers", "every 2nd layer", "50% of layers").
+struct RecomputedLayers {
+  std::int64_t of_stage = 0;  // 0: none is said
+  std::string share;          // "1/4"; empty: none is said
+};
+RecomputedLayers recomputed_layers_in(const std::string& cell);
+
+// Virtual stages per pipeline rank that a schedule's cell names: "Interleaved 1F1B (v=4)", "2 chunks". 0:
+// none.
+std::int64_t chunks_in(const std::string& schedule);
+
 }  // namespace simrun

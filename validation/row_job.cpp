@@ -24,9 +24,25 @@ namespace {
 // What several rules say of one row, the most specific first.
 using Applied = std::vector<RowRule>;
 
+// Of a row whose experts its name's model has not: the preset's dimensions, with these in its layers.
+RowRule with_experts(RowRule rule, const ModelPreset& preset) {
+  std::erase_if(rule.job, [](const auto& key) { return key.first == "model.from"; });
+  rule.facts.erase("preset");
+  if (rule.facts["keys"] != "hf" && rule.facts["keys"] != "megatron")
+    rule.facts["unsupported"] = fmt::format("experts in {}", preset.name);
+  else if (rule.facts["keys"] == "hf")
+    rule.job.emplace_back("model.model_type", "llama");
+  for (const auto& [column, value] :
+       {std::pair(Column::layers, &preset.layers), std::pair(Column::hidden, &preset.hidden),
+        std::pair(Column::heads, &preset.heads), std::pair(Column::kv_heads, &preset.kv_heads),
+        std::pair(Column::ffn_hidden, &preset.ffn), std::pair(Column::vocab, &preset.vocab)})
+    if (!value->empty()) rule.cells.emplace_back(column, *value);
+  return rule;
+}
+
 // The rule of the model's name; where that does not know the model's layers, the preset that the name means,
 // of a row that prints its layers and width only if they are the preset's.
-std::optional<RowRule> model_rule(const MeasuredRow& row, const RowRules& rules, KnownPresets& presets) {
+std::optional<RowRule> named_model(const MeasuredRow& row, const RowRules& rules, KnownPresets& presets) {
   std::optional<RowRule> rule = first_applied(rules.models, row[Column::model]);
   const auto knows_it = [](const RowRule& of) {
     return std::ranges::any_of(of.cells, [](const auto& cell) { return cell.first == Column::layers; }) ||
@@ -46,11 +62,26 @@ std::optional<RowRule> model_rule(const MeasuredRow& row, const RowRules& rules,
   return named;
 }
 
-// What the GPU is, and of one whose links are PCIe without NVLink that it is.
-std::string hardware_of(const MeasuredRow& row) {
+std::optional<RowRule> model_rule(const MeasuredRow& row, const RowRules& rules, KnownPresets& presets) {
+  std::optional<RowRule> rule = named_model(row, rules, presets);
+  if (!rule || row.integer(Column::n_experts).value_or(0) < 2) return rule;
+  const auto from = std::ranges::find(rule->job, "model.from", [](const auto& key) { return key.first; });
+  const ModelPreset* preset = from == rule->job.end() ? nullptr : presets.preset(from->second);
+  const bool is_dense = preset != nullptr && preset->experts.empty() && preset->layers != "" &&
+                        rule->facts.contains("keys") && keys_of(preset->model_type) == rule->facts.at("keys");
+  return is_dense ? with_experts(*rule, *preset) : rule;
+}
+
+bool is_unsaid_pcie_card(const MeasuredRow& row) {
   const std::string &links = row[Column::intra_link], &gpu = row[Column::hardware];
   const bool is_pcie = matched("PCI", links) && !said("NVLink", links) && !said("NVSwitch", links);
-  return gpu + (is_pcie && !matched("SXM", gpu) && !matched("PCI", gpu) ? " PCIe card" : "");
+  return is_pcie && !matched("SXM", gpu) && !matched("PCI", gpu);
+}
+
+// What the GPU is, and of one whose links are PCIe without NVLink that it is.
+std::string hardware_of(const MeasuredRow& row) {
+  const std::string gpu = own_hardware(row[Column::hardware]);
+  return gpu + (is_unsaid_pcie_card(row) ? " PCIe card" : "");
 }
 
 std::optional<RowRule> flops_rule(const std::string& words, const RowRules& rules) {
@@ -62,8 +93,8 @@ std::optional<RowRule> flops_rule(const std::string& words, const RowRules& rule
 // Notes and what the cell of attention says beyond yes and no: "FlashAttention-2".
 std::string notes_of(const MeasuredRow& row, const MeasuredRow& as_written) {
   const std::string& cell = as_written[Column::flash_attention];
-  return row[Column::flash_attention] == "1" && said("flash", cell) ? row[Column::notes] + "; " + cell
-                                                                    : row[Column::notes];
+  const bool names_kernel = cell.size() > 3 && row[Column::flash_attention] == "1";  // no "1" or "yes"
+  return names_kernel ? row[Column::notes] + "; " + cell : row[Column::notes];
 }
 
 Applied applied_rules(const MeasuredRow& row, const std::string& notes, const RowRules& rules,
@@ -114,6 +145,18 @@ void assume_flops(RowJob& made) {
 void read_within_cells(RowJob& made, const MeasuredRow& as_written) {
   const std::string modules = recomputed_modules_in(as_written[Column::recompute]);
   if (!modules.empty()) made.job.set("recompute.modules", modules);
+  const RecomputedLayers layers = recomputed_layers_in(as_written[Column::recompute]);
+  if (layers.of_stage > 0 && made.row[Column::recompute] == "full") {
+    made.job.set("recompute.method", "block");
+    made.job.set("recompute.num_layers", fmt::format("{}", layers.of_stage));
+  }
+  if (!layers.share.empty() && !made.row[Column::recompute].empty()) {
+    made.row[Column::recompute] = "selective";  // whole layers, but not all
+    made.facts.emplace("recomputed_layers", layers.share);
+  }
+  if (const std::int64_t chunks = chunks_in(as_written[Column::schedule]);
+      chunks > 0 && made.row[Column::vpp].empty() && made.row.integer(Column::pp).value_or(1) > 1)
+    made.row[Column::vpp] = fmt::format("{}", chunks);
   const auto tokens = without_label_token(made.row[Column::seq_len]);
   if (!tokens) return;
   made.row[Column::seq_len] = *tokens;
@@ -157,7 +200,7 @@ void take_from_preset(RowJob& made, KnownPresets& presets) {
 void refuse_other_memory(RowJob& made, KnownPresets& presets) {
   if (!made.job.has("cluster.from") || made.facts.contains("unsupported")) return;
   const Gpu& gpu = presets.gpu(made.job);
-  if (may_have_memory(made.row[Column::hardware], gpu.memory_bytes)) return;
+  if (may_have_memory(own_hardware(made.row[Column::hardware]), gpu.memory_bytes)) return;
   made.facts.emplace(
       "unknown",
       fmt::format("hardware {}: of its memory this GPU has no profile in configs/gpus, {} has {:.0f} GiB",
@@ -301,7 +344,7 @@ RowJob job_of_row(const MeasuredRow& row, const RowRules& rules, KnownPresets& p
     follow(rule, made);
   choose_scales(made);
   name_preset(made, row);
-  if (hardware_of(made.row) != made.row[Column::hardware]) made.assumed.push_back("a PCIe card");
+  if (is_unsaid_pcie_card(made.row)) made.assumed.push_back("a PCIe card");
   if (const std::string formula = flops_formula_in(made.row[Column::flops_definition]); !formula.empty())
     made.facts.emplace("flops", formula);
   assume_flops(made);

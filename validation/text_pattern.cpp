@@ -123,6 +123,18 @@ std::optional<std::string> matched(const std::string& pattern, const std::string
   return std::nullopt;
 }
 
+std::string undenied(const std::string& text) {
+  std::string kept;
+  for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end) {
+    end = begin + 1;
+    while (is_alnum(text[begin]) && end < text.size() && is_alnum(text[end])) ++end;
+    const bool is_denied =
+        is_alnum(text[begin]) && (is_denied_before(text, begin) || is_denied_behind(text, end));
+    if (!is_denied) kept += text.substr(begin, end - begin);
+  }
+  return kept;
+}
+
 std::optional<std::string> said(const std::string& pattern, const std::string& text) {
   if (pattern.starts_with('=')) return matched(pattern, text);
   Found found;

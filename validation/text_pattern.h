@@ -15,4 +15,7 @@ std::optional<std::string> matched(const std::string& pattern, const std::string
 // overlap is off". What denies may be part of a pattern.
 std::optional<std::string> said(const std::string& pattern, const std::string& text);
 
+// The text without the words that it denies: "bf16 (no FP8)" is "bf16 (no )".
+std::string undenied(const std::string& text);
+
 }  // namespace simrun

@@ -16,6 +16,9 @@
 namespace simrun {
 namespace {
 
+constexpr const char* known_metrics =
+    "iter_time_s, tokens_per_s_per_gpu, tokens_per_s, samples_per_s, tflops_per_gpu, mfu, memory_gb";
+
 constexpr std::int64_t max_microbatches = 1 << 20;
 
 // But for the operators that `recompute.saved` may name.
@@ -328,7 +331,7 @@ void score(const RowJob& made, ValidatedRow& row) {
   if (!row.predicted && row.set == "per-layer")
     row.why = "the time of one layer is simulated with a model of one layer";
   else if (!row.predicted)
-    row.why = fmt::format("the metric '{}' is unknown", row.row[Column::measured_metric]);
+    row.why = fmt::format("the metric '{}' is none of {}", row.row[Column::measured_metric], known_metrics);
   else if (row.measured() <= 0)
     row.why = "what was measured is not above 0";
   else

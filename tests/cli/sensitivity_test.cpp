@@ -43,6 +43,24 @@ TEST_CASE("sensitivity: no faster machine is slower; elasticities of rates less 
   }
 }
 
+TEST_CASE("sensitivity: hosts that keep something and PCIe trees have their numbers, and all make -1",
+          "[long]") {
+  const auto has = [](const std::vector<Sensitivity>& rows, const char* name) {
+    return std::ranges::any_of(rows, [&](const Sensitivity& row) { return row.name == name; });
+  };
+  const std::vector<Sensitivity> offloaded = sensitivities_of(job_from(
+      small_gpt(4, 1, 1, 2), {{"offload.optimizer", "cpu"}, {"cluster", "{from: dgx_a100, nodes: 1}"}}));
+  CHECK(has(offloaded, "host.memory_bandwidth"));
+  CHECK(has(offloaded, "host.pcie_bandwidth"));
+  CHECK_FALSE(has(offloaded, "host.nvme_read_bandwidth"));
+  CHECK(sum_of_elasticities(offloaded) == Approx(-1).margin(0.01));
+  const std::vector<Sensitivity> tree =
+      sensitivities_of(job_from(small_gpt(4, 2, 1, 8), {{"cluster", "{from: pcie4_8xl40s, nodes: 2}"}}));
+  CHECK(has(tree, "pcie.socket_bandwidth"));
+  CHECK_FALSE(has(tree, "host.memory_bandwidth"));
+  CHECK(sum_of_elasticities(tree) == Approx(-1).margin(0.01));
+}
+
 TEST_CASE("sensitivity: links that a job does not have are left out; one GPU has its own numbers only",
           "[long]") {
   const auto has = [](const std::vector<Sensitivity>& rows, const std::string& start) {

@@ -74,7 +74,7 @@ TEST_CASE(
     large += is_large;
   }
   CHECK(large == 61);
-  CHECK(held == 46);
+  CHECK(held == 45);
 }
 
 }  // namespace simrun

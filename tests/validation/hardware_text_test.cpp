@@ -31,6 +31,19 @@ TEST_CASE("hardware: a memory size is one word, however it is written") {
   CHECK_FALSE(names("A100*40GB", "A100-140GB"));
 }
 
+TEST_CASE("hardware: rates and hosts' memory are no card's, and what it is compared with is another") {
+  for (const char* text : {"A100 80GB SXM, 64 GB/s PCIe host link", "A100 80GB, 64GB host memory per GPU",
+                           "A100-80GB, 64 GB of DDR5"}) {
+    CAPTURE(text);
+    CHECK_FALSE(names("A100*64GB", text));
+    CHECK(names("A100*80GB", text));
+    CHECK(may_have_memory(text, std::int64_t{80} << 30));
+  }
+  CHECK(own_hardware("H100 SXM, compared to B200") == "H100 SXM, ");
+  CHECK(own_hardware("H100 (not H200)") == "H100 ");
+  CHECK(own_hardware("8xH100 80GB") == "8xH100 80GB");
+}
+
 TEST_CASE("hardware: a text names the memory of a GPU, or another's, or none") {
   const std::int64_t of_80 = std::int64_t{80} << 30;
   CHECK(may_have_memory("A100-80GB", of_80));

@@ -168,7 +168,9 @@ TEST_CASE(
   measured[3].fault = "half a row";
   const auto rows = validate_rows(measured, {source_presets(), EngineChoice::fast, 0});
   CHECK(rows[0].why.find("tensor") != std::string::npos);
-  CHECK(rows[1].why == "the metric 'joules' is unknown");
+  CHECK(rows[1].why ==
+        "the metric 'joules' is none of iter_time_s, tokens_per_s_per_gpu, tokens_per_s, samples_per_s, "
+        "tflops_per_gpu, mfu, memory_gb");
   CHECK(rows[2].why == "not supported: TPUs");
   CHECK(rows[3].why == "half a row");
   CHECK(rows[4].status == RowStatus::scored);

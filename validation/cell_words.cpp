@@ -119,9 +119,10 @@ std::optional<std::string> sharding_word(const std::string& cell, const std::str
   if (denies(cell) && letters != "no" && letters != "none")
     return first_held(letters, {{"shard", "0"}, {"fsdp", "0"}, {"zero", "0"}});
   // PyTorch's FSDP that gathers weights once a step.
-  const bool keeps_weights = holds(letters, "zero2") || holds(letters, "gradop") ||
-                             letters.starts_with('2') || holds(letters, "reshardafterforwardfalse");
-  if (keeps_weights && holds(letters, "fsdp")) return "2";
+  const bool keeps_weights = holds(letters, "zero2") || holds(letters, "gradop") || letters == "2fsdp" ||
+                             holds(letters, "reshardafterforwardfalse");
+  const bool is_other = holds(letters, "hsdp") || holds(letters, "hybrid") || holds(letters, "zero3");
+  if (keeps_weights && !is_other && holds(letters, "fsdp")) return "2";
   if (const auto named = first_held(letters, parts)) return named;
   if (const auto named = equal_to(letters, wholes)) return named;
   std::string number = letters;
@@ -188,7 +189,11 @@ bool has_words(Column column) { return *accepted_words(column) != '\0'; }
 std::optional<std::string> known_word(Column column, const std::string& cell) {
   const std::string letters = squeezed(cell);
   switch (column) {
-    case Column::precision: return precision_word(undenied(cell), squeezed(undenied(cell)));
+    case Column::precision: {
+      const std::string said = undenied(cell);
+      const auto word = precision_word(said, squeezed(said));
+      return word && !word->empty() ? word : precision_word(cell, letters);
+    }
     case Column::sp: return equal_to(letters, switches);
     case Column::zero_stage: return sharding_word(cell, letters);
     case Column::recompute: return recompute_word(cell, letters);

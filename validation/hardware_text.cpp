@@ -75,15 +75,13 @@ bool is_size(const std::string& word) {
 }
 
 // Of "256gb host memory" and "64gb of DDR5": the size is no card's.
-void mark_other_sizes(std::vector<std::string>& words) {
-  constexpr std::array<std::string_view, 16> others{
-      "s",   "host", "ram", "cpu",  "system",     "main",     "ib",   "hdr",
-      "ndr", "edr",  "nic", "nics", "infiniband", "ethernet", "roce", "network"};
+void mark_hosts_sizes(std::vector<std::string>& words) {
+  constexpr std::array<std::string_view, 4> hosts{"host", "ram", "cpu", "main"};
   for (std::size_t w = 0; w + 1 < words.size(); ++w) {
     const std::string& next = words[w + 1];
     const std::string& after = next == "of" && w + 2 < words.size() ? words[w + 2] : next;
-    if (is_size(words[w]) && (after.starts_with("ddr") || std::ranges::find(others, after) != others.end()))
-      words[w] += "other";
+    if (is_size(words[w]) && (after.starts_with("ddr") || std::ranges::find(hosts, after) != hosts.end()))
+      words[w] += "host";
   }
 }
 
@@ -102,7 +100,7 @@ std::vector<std::string> words_of(const std::string& text) {
     else
       words.push_back(part);
   }
-  mark_other_sizes(words);
+  mark_hosts_sizes(words);
   return words;
 }
 
@@ -126,19 +124,25 @@ std::string hardware_pattern(const std::string& pattern) {
 }
 
 std::string own_hardware(const std::string& text) {
-  std::size_t end = text.size();
-  const std::string small = lower_case(text);
+  std::string own = text;
   for (const std::string_view begins : {"compared to", "compared with", " vs ", " vs. ", "versus", "(not ",
-                                        ", not ", " instead of ", " unlike ", " rather than "})
-    end = std::min(end, small.find(begins));
-  return end == 0 ? text : text.substr(0, end);
+                                        " instead of ", " rather than "}) {
+    const std::size_t at = lower_case(own).find(begins);
+    if (at == std::string::npos || at == 0) continue;
+    own.erase(at, std::min(own.find_first_of(";)", at + 1), own.size()) - at);
+  }
+  return own;
 }
 
 bool may_have_memory(const std::string& hardware, std::int64_t bytes) {
+  const std::vector<std::string> words = words_of(hardware);
   bool names_any = false;
-  for (const std::string& word : words_of(hardware)) {
-    const double size = is_size(word) ? std::strtod(word.c_str(), nullptr) : 0;
-    if (size < 8 || size > 300) continue;
+  for (std::size_t w = 0; w < words.size(); ++w) {
+    const std::string next = w + 1 < words.size() ? words[w + 1] : "";
+    constexpr std::array<std::string_view, 12> others{
+        "s", "system", "ib", "hdr", "ndr", "edr", "nic", "infiniband", "ethernet", "roce", "nics", "network"};
+    const double size = is_size(words[w]) ? std::strtod(words[w].c_str(), nullptr) : 0;
+    if (std::ranges::find(others, next) != others.end() || size < 8 || size > 300) continue;
     names_any = true;
     // What is left of a card to its users may be printed, never more than it has.
     for (const double unit : {1e9, 0x1p30})

@@ -59,7 +59,7 @@ std::optional<Rate> rate_in(const std::string& text) {
 
 // "1,600 Gb/s" without its comma, 'x' for the other signs of multiplication, and " per node" for "/node".
 std::string plain_text(std::string text) {
-  for (const char* whole : {"/node", "/server", "/gpu", "/GPU"})
+  for (const char* whole : {"/node", "/gpu", "/GPU"})
     for (std::size_t at = text.find(whole); at != std::string::npos; at = text.find(whole, at))
       text.replace(at, 1, " per ");
   for (std::size_t at = text.find("\xC3\x97"); at != std::string::npos; at = text.find("\xC3\x97", at))
@@ -139,11 +139,12 @@ std::int64_t links_in(const std::string& small, const std::vector<LinkGeneration
     const std::size_t times = token.find('x');
     if (times != std::string::npos && token.compare(times + 1, 5, "large") != 0)
       if (const std::int64_t count = count_in(token.substr(0, times)); count > 0) return count;
-    if (token == "dual" && !tokens[t + 1].starts_with("port")) return 2;
+    if (token == "dual" && !tokens[t + 1].starts_with("port") && are_links(tokens, t + 1, generations))
+      return 2;
     const std::int64_t count = count_in(token);
     // "200 Gb/s HDR, 4 per node": but not "400 per node".
     if (count > 0 && count <= 16 && tokens[t + 1] == "per" && t + 2 < tokens.size() &&
-        (tokens[t + 2].starts_with("node") || tokens[t + 2].starts_with("server")))
+        tokens[t + 2].starts_with("node"))
       return count;
     if (count > 0 && (tokens[t + 1].starts_with("x") || are_links(tokens, t + 1, generations))) return count;
   }
@@ -168,8 +169,10 @@ bool is_split_behind(const std::string& small, std::size_t at) {
        times = small.find('x', times + 1)) {
     const std::size_t before = small.find_last_not_of("0123456789 ", times - 1);
     const double count = std::strtod(small.c_str() + (before == std::string::npos ? 0 : before + 1), nullptr);
-    const double each = std::strtod(small.c_str() + times + 1, nullptr);
-    if (count > 1 && each > 0 && std::abs(count * each / whole - 1) < 0.01) return true;
+    char* end = nullptr;
+    const double each = std::strtod(small.c_str() + times + 1, &end);
+    const bool has_unit = unit_at(small, static_cast<std::size_t>(end - small.c_str())) > 0;
+    if (count > 1 && each > 0 && !has_unit && std::abs(count * each / whole - 1) < 0.01) return true;
   }
   return false;
 }

@@ -59,7 +59,7 @@ Header read_header(const CsvRecord& record, const std::string& file, MeasuredFil
   return header;
 }
 
-// The usual ways to write a metric. "step_time_ms" has its unit behind the value then.
+// The usual ways to write a metric.
 std::string metric_named(const std::string& written) {
   static const std::map<std::string, std::string> spellings{{"tokens/s/gpu", "tokens_per_s_per_gpu"},
                                                             {"tok/s/gpu", "tokens_per_s_per_gpu"},
@@ -84,7 +84,9 @@ std::string metric_named(const std::string& written) {
                                                             {"mfu (%)", "mfu"},
                                                             {"mfu_percent", "mfu"},
                                                             {"mfu %", "mfu"},
-                                                            {"hfu (%)", "hfu"}};
+                                                            {"hfu (%)", "hfu"},
+                                                            {"hfu_percent", "hfu"},
+                                                            {"hfu %", "hfu"}};
   const auto found = spellings.find(written);
   return found == spellings.end() ? written : found->second;
 }

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "validation/named_size.h"
+#include "validation/row_cells.h"
 
 namespace simrun {
 namespace {
@@ -96,8 +97,11 @@ void give_llama_experts(RowJob& made) {
 void give_shared_expert(RowJob& made) {
   const auto count = made.facts.find("shared_experts");
   const auto expert = made.row.integer(Column::ffn_hidden);
-  if (count != made.facts.end() && expert)
-    made.facts.emplace("shared_expert", fmt::format("{}", std::atoll(count->second.c_str()) * *expert));
+  constexpr long long most_shared = 64;
+  const long long experts = count == made.facts.end() ? 0 : std::strtoll(count->second.c_str(), nullptr, 10);
+  if (experts > 0 && experts <= most_shared && expert &&
+      static_cast<double>(*expert) < most_counted / most_shared)
+    made.facts.emplace("shared_expert", fmt::format("{}", experts * *expert));
   const auto width = made.facts.find("shared_expert");
   const bool has_experts = made.row.integer(Column::n_experts).value_or(0) > 1;
   if (width == made.facts.end() || made.job.has("model.from") || !has_experts) return;

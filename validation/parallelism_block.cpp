@@ -45,7 +45,7 @@ bool is_data_said(const RowJob& made) {
     return std::ranges::none_of(made.assumed,
                                 [&](const std::string& what) { return what.starts_with(start); });
   };
-  return is_said("dp") || (is_said("n_gpus") && is_said("tp") && is_said("pp"));
+  return is_said("dp") || (is_said("n_gpus") && is_said("tp") && is_said("pp") && is_said("cp"));
 }
 
 void write_batch(RowJob& made) {
@@ -115,7 +115,8 @@ void recompute_some_layers(RowJob& made, const std::string& share) {
   if (of < 1 || *layers / stages < 1) return;
   made.job.set("recompute.granularity", "full");
   made.job.set("recompute.method", "block");
-  made.job.set("recompute.num_layers", fmt::format("{}", *layers / stages * part / of));
+  made.job.set("recompute.num_layers",
+               fmt::format("{}", std::max<std::int64_t>(1, *layers / stages * part / of)));
 }
 
 void write_recompute(RowJob& made) {

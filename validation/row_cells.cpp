@@ -136,18 +136,25 @@ std::string recomputed_modules_in(const std::string& cell) {
 RecomputedLayers recomputed_layers_in(const std::string& cell) {
   const std::string text = lower_case(cell);
   RecomputedLayers layers;
-  if (const std::size_t block = text.find("block"); block != std::string::npos)
-    if (const std::size_t at = text.find_first_of("0123456789", block); at != std::string::npos)
-      layers.of_stage = std::min<std::int64_t>(std::strtoll(text.c_str() + at, nullptr, 10), most_layers);
-  if (layers.of_stage > 0 || text.find("layer") == std::string::npos) return layers;
-  for (const char* half : {"half of", "every 2nd", "every second", "every other", "every two"})
+  const auto number = [](const std::string& digits) {
+    return std::clamp<std::int64_t>(std::strtoll(digits.c_str(), nullptr, 10), 0, most_layers);
+  };
+  for (const char* block : {"block {#} layer", "block, {#} layer", "block ({#} layer", "block of {#} layer",
+                            "block*num_layers={#}", "block*num_layers {#}"})
+    if (const auto digits = matched(block, text)) layers.of_stage = number(*digits);
+  if (layers.of_stage > 0) return layers;
+  for (const char* half : {"half of the layers", "half of layers", "half the layers", "every 2nd layer",
+                           "every second layer", "every other layer", "every two layers"})
     if (matched(half, text)) layers.share = "1/2";
-  for (const char* third : {"every 3rd", "every third", "every three"})
+  for (const char* third : {"every 3rd layer", "every third layer", "every three layers"})
     if (matched(third, text)) layers.share = "1/3";
-  if (const auto percent = matched("{#}% of", text); percent && *percent != "100")
-    layers.share = *percent + "/100";
+  for (const char* percent : {"{#}% of layers", "{#}% of the layers", "{#}% of all layers"})
+    if (const auto digits = matched(percent, text); digits && number(*digits) > 0 && number(*digits) < 100)
+      layers.share = fmt::format("{}/100", number(*digits));
   const auto part = matched("{#} of", text), whole = matched("of {#} layer", text);
-  if (part && whole && matched(*part + " of " + *whole, text)) layers.share = *part + "/" + *whole;
+  if (part && whole && matched(*part + " of " + *whole, text) && number(*part) > 0 &&
+      number(*part) < number(*whole))
+    layers.share = fmt::format("{}/{}", number(*part), number(*whole));
   return layers;
 }
 

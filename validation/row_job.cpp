@@ -28,10 +28,7 @@ using Applied = std::vector<RowRule>;
 RowRule with_experts(RowRule rule, const ModelPreset& preset) {
   std::erase_if(rule.job, [](const auto& key) { return key.first == "model.from"; });
   rule.facts.erase("preset");
-  if (rule.facts["keys"] != "hf" && rule.facts["keys"] != "megatron")
-    rule.facts["unsupported"] = fmt::format("experts in {}", preset.name);
-  else if (rule.facts["keys"] == "hf")
-    rule.job.emplace_back("model.model_type", "llama");
+  if (rule.facts["keys"] == "hf") rule.job.emplace_back("model.model_type", "llama");
   for (const auto& [column, value] :
        {std::pair(Column::layers, &preset.layers), std::pair(Column::hidden, &preset.hidden),
         std::pair(Column::heads, &preset.heads), std::pair(Column::kv_heads, &preset.kv_heads),
@@ -67,13 +64,15 @@ std::optional<RowRule> model_rule(const MeasuredRow& row, const RowRules& rules,
   if (!rule || row.integer(Column::n_experts).value_or(0) < 2) return rule;
   const auto from = std::ranges::find(rule->job, "model.from", [](const auto& key) { return key.first; });
   const ModelPreset* preset = from == rule->job.end() ? nullptr : presets.preset(from->second);
-  const bool is_dense = preset != nullptr && preset->experts.empty() && preset->layers != "" &&
-                        rule->facts.contains("keys") && keys_of(preset->model_type) == rule->facts.at("keys");
+  const auto named = rule->facts.find("keys");
+  const bool has_keys = named != rule->facts.end() && (named->second == "hf" || named->second == "megatron");
+  const bool is_dense = preset != nullptr && preset->experts.empty() && !preset->layers.empty() && has_keys &&
+                        keys_of(preset->model_type) == named->second;
   return is_dense ? with_experts(*rule, *preset) : rule;
 }
 
 bool is_unsaid_pcie_card(const MeasuredRow& row) {
-  const std::string &links = row[Column::intra_link], &gpu = row[Column::hardware];
+  const std::string &links = row[Column::intra_link], gpu = own_hardware(row[Column::hardware]);
   const bool is_pcie = matched("PCI", links) && !said("NVLink", links) && !said("NVSwitch", links);
   return is_pcie && !matched("SXM", gpu) && !matched("PCI", gpu);
 }
@@ -150,12 +149,13 @@ void read_within_cells(RowJob& made, const MeasuredRow& as_written) {
     made.job.set("recompute.method", "block");
     made.job.set("recompute.num_layers", fmt::format("{}", layers.of_stage));
   }
-  if (!layers.share.empty() && !made.row[Column::recompute].empty()) {
+  if (!layers.share.empty() && made.row[Column::recompute] == "full") {
     made.row[Column::recompute] = "selective";  // whole layers, but not all
     made.facts.emplace("recomputed_layers", layers.share);
   }
   if (const std::int64_t chunks = chunks_in(as_written[Column::schedule]);
-      chunks > 0 && made.row[Column::vpp].empty() && made.row.integer(Column::pp).value_or(1) > 1)
+      chunks > 0 && made.row[Column::schedule] == "interleaved-1f1b" && made.row[Column::vpp].empty() &&
+      made.row.integer(Column::pp).value_or(1) > 1)
     made.row[Column::vpp] = fmt::format("{}", chunks);
   const auto tokens = without_label_token(made.row[Column::seq_len]);
   if (!tokens) return;

@@ -40,7 +40,8 @@ TEST_CASE("hardware: rates and hosts' memory are no card's, and what it is compa
     CHECK(may_have_memory(text, std::int64_t{80} << 30));
   }
   CHECK(own_hardware("H100 SXM, compared to B200") == "H100 SXM, ");
-  CHECK(own_hardware("H100 (not H200)") == "H100 ");
+  CHECK(own_hardware("H100 (not H200)") == "H100 )");
+  CHECK(names("A100*40GB", "8x A100-40GB, HDR InfiniBand"));
   CHECK(own_hardware("8xH100 80GB") == "8xH100 80GB");
 }
 

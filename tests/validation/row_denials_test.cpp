@@ -43,6 +43,9 @@ TEST_CASE("row: recompute of some layers is not that of all") {
   };
   CHECK(granularity("no full, selective only") == RecomputeGranularity::selective);
   CHECK(granularity("no recompute") == RecomputeGranularity::none);
+  CHECK(granularity("none (0 of 32 layers)") == RecomputeGranularity::none);
+  CHECK(on_one_stage({{Column::recompute, "full, every transformer block (FSDP2)"}}).job.recompute.method !=
+        RecomputeMethod::block);
 }
 
 TEST_CASE("row: FSDP that keeps weights gathered is ZeRO-2") {
@@ -54,7 +57,9 @@ TEST_CASE("row: FSDP that keeps weights gathered is ZeRO-2") {
     CAPTURE(cell);
     CHECK(stage(cell) == 2);
   }
-  for (const char* cell : {"FSDP", "FSDP2", "3 (FSDP)", "full shard"}) CHECK(stage(cell) == 3);
+  for (const char* cell :
+       {"FSDP", "FSDP2", "3 (FSDP)", "full shard", "2D (FSDP+TP)", "FSDP2 (ZeRO-3, not ZeRO-2)"})
+    CHECK(stage(cell) == 3);
 }
 
 TEST_CASE("row: a schedule's cell says how many virtual stages there are") {
@@ -67,12 +72,14 @@ TEST_CASE("row: a schedule's cell says how many virtual stages there are") {
     CHECK(chunks(cell) == 4);
   }
   CHECK(chunks("1F1B, interleaving off") == 1);
+  CHECK(chunks("GPipe, 8 chunks") == 1);
 }
 
 TEST_CASE("row: a batch of fewer sequences than data-parallel ranks is another job's") {
   const auto fault = [](const char* batch) {
     return on_one_stage({{Column::n_gpus, "32"},
                          {Column::tp, "2"},
+                         {Column::cp, "1"},
                          {Column::dp, ""},
                          {Column::micro_batch, ""},
                          {Column::global_batch, batch}})
@@ -95,6 +102,16 @@ TEST_CASE("row: experts of a row whose name's model has none are in that model's
   CHECK(row.job.model.experts.count == 8);
   CHECK(row.job.model.num_layers == 32);
   CHECK(row.job.model.hidden_size == 4096);
+  const LoadedRow dbrx = on_one_stage({{Column::model, "DBRX"},
+                                       {Column::layers, ""},
+                                       {Column::hidden, ""},
+                                       {Column::heads, ""},
+                                       {Column::kv_heads, ""},
+                                       {Column::ffn_hidden, ""},
+                                       {Column::vocab, ""},
+                                       {Column::n_experts, "16"},
+                                       {Column::topk, "4"}});
+  CHECK(dbrx.made.job.value("model.from") == "dbrx");
 }
 
 TEST_CASE("row: notes fill cells that are empty, and no others") {

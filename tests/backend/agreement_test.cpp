@@ -60,6 +60,12 @@ TEST_CASE(
   moved.parameters = execute(plan, other).parameters;
   CHECK(agreement(moved, right, of_adafactor).fault.starts_with("the updated parameter"));
 
+  // One with moments in blocks of 8 bits, which shards cut otherwise, to its parameters within 2 %.
+  const AgreementTolerance of_blocks =
+      tolerance_of(ExecutionDevice::cpu_f64, compile(tiny_job({.optimizer = "{exp_avg_dtype: uint8}"})));
+  CHECK(of_blocks.parameters == 0.02);
+  CHECK(of_blocks.gradients == within.gradients);
+
   Execution nothing = right;
   nothing.gradients = ParameterValues(plan);
   CHECK(agreement(nothing, right, within).fault.find("are on no rank") != std::string::npos);

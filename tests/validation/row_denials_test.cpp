@@ -90,28 +90,18 @@ TEST_CASE("row: a batch of fewer sequences than data-parallel ranks is another j
 }
 
 TEST_CASE("row: experts of a row whose name's model has none are in that model's layers") {
-  const LoadedRow row = on_one_stage({{Column::model, "Llama 3 8B"},
-                                      {Column::layers, ""},
-                                      {Column::hidden, ""},
-                                      {Column::heads, ""},
-                                      {Column::kv_heads, ""},
-                                      {Column::ffn_hidden, ""},
-                                      {Column::vocab, ""},
-                                      {Column::n_experts, "8"},
-                                      {Column::topk, "2"}});
+  const auto named = [](const char* model, const char* experts) {
+    Cells cells{{Column::model, model}, {Column::n_experts, experts}, {Column::topk, "2"}};
+    for (const Column column :
+         {Column::layers, Column::hidden, Column::heads, Column::kv_heads, Column::ffn_hidden, Column::vocab})
+      cells.emplace_back(column, "");
+    return on_one_stage(cells);
+  };
+  const LoadedRow row = named("Llama 3 8B", "8");
   CHECK(row.job.model.experts.count == 8);
   CHECK(row.job.model.num_layers == 32);
   CHECK(row.job.model.hidden_size == 4096);
-  const LoadedRow dbrx = on_one_stage({{Column::model, "DBRX"},
-                                       {Column::layers, ""},
-                                       {Column::hidden, ""},
-                                       {Column::heads, ""},
-                                       {Column::kv_heads, ""},
-                                       {Column::ffn_hidden, ""},
-                                       {Column::vocab, ""},
-                                       {Column::n_experts, "16"},
-                                       {Column::topk, "4"}});
-  CHECK(dbrx.made.job.value("model.from") == "dbrx");
+  CHECK(named("DBRX", "16").made.job.value("model.from") == "dbrx");
 }
 
 TEST_CASE("row: notes fill cells that are empty, and no others") {
@@ -122,6 +112,8 @@ TEST_CASE("row: notes fill cells that are empty, and no others") {
   CHECK(of_words("ZeRO stage 2").job.optimizer.zero_stage == 2);
   CHECK(of_words("without distributed optimizer").job.optimizer.zero_stage == 0);
   CHECK(of_words("micro-batch size 4", {{Column::global_batch, "64"}}).job.training.micro_batch_size == 4);
+  CHECK(of_words("micro-batch size 4, bf16", {{Column::global_batch, "64"}}).job.training.micro_batch_size ==
+        4);
   CHECK_FALSE(of_words("no sequence parallelism", {{Column::tp, "2"}}).job.parallelism.sequence_parallel);
   CHECK(of_words("with sequence parallelism", {{Column::tp, "2"}}).job.parallelism.sequence_parallel);
   CHECK(on_one_stage({{Column::notes, "full activation recomputation"}, {Column::recompute, "none"}})

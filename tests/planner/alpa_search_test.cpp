@@ -166,6 +166,19 @@ TEST_CASE("the outcome says its best plan's stages and layouts, and what stands 
     CHECK_THAT(text, Catch::Contains(word));
 }
 
+TEST_CASE("where a plan beside the proposals is taken, none is said to be missing") {
+  AlpaOutcome outcome;
+  CHECK_THAT(alpa_text(outcome), Catch::Contains("no plan was found to fit"));
+  SimulatedPlan grid;
+  grid.name = "Megatron-like: tensor 8";
+  grid.step_s = 1.25;
+  outcome.references.push_back(grid);
+  outcome.reference = 0;
+  const std::string text = alpa_text(outcome);
+  CHECK_THAT(text, Catch::StartsWith("Megatron-like: tensor 8: simulated 1.25 s, taken"));
+  CHECK_THAT(text, !Catch::Contains("no plan was found"));
+}
+
 TEST_CASE("the best pipelines are tried under zero-bubble schedules too, and the fastest of all is taken",
           "[long]") {
   const JobLoader load =

@@ -1,6 +1,26 @@
 #include "sim/carried_traffic.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <span>
+
+#include "sim/exchange_costs.h"
+
 namespace simrun {
+
+namespace {
+
+std::uint32_t next_index(const auto& list) { return static_cast<std::uint32_t>(list.size()); }
+
+// To 40 binary digits: flows that are alike get one ceiling in whatever order their loads were added.
+double rounded(double rate) {
+  int exponent = 0;
+  const double mantissa = std::frexp(rate, &exponent);
+  return std::ldexp(std::nearbyint(std::ldexp(mantissa, 40)), exponent - 40);
+}
+
+}  // namespace
 
 void reserve(CarriedTraffic& traffic, std::span<const NetworkExchange* const> exchanges) {
   std::size_t phases = 0, flows = 0, links = 0;
@@ -15,25 +35,104 @@ void reserve(CarriedTraffic& traffic, std::span<const NetworkExchange* const> ex
   traffic.links.reserve(links);
 }
 
-CarriedExchange append(CarriedTraffic& traffic, const NetworkExchange& exchange) {
-  const auto next = [](const auto& list) { return static_cast<std::uint32_t>(list.size()); };
-  const CarriedExchange carried{next(traffic.phases), next(exchange.flows())};
-  for (const FlowPhase& phase : exchange.flows()) {
-    traffic.phases.push_back({phase.latency_s, next(traffic.flows), next(phase.flows)});
-    for (const SharedFlow& flow : phase.flows) {
-      traffic.flows.push_back({next(traffic.links), 0, flow.share * exchange.bytes, 1, flow.connections});
-      for (const LinkIndex link : flow.route.links()) traffic.links.push_back({link});
-      traffic.flows.back().links = next(traffic.links) - traffic.flows.back().first_link;
-    }
-  }
+CarriedExchange TrafficAppender::append(const NetworkExchange& exchange) {
+  const CarriedExchange carried{next_index(traffic_.phases), next_index(exchange.flows())};
+  for (const FlowPhase& phase : exchange.flows()) append(phase, exchange.bytes);
   return carried;
 }
 
-CarriedTraffic carried_traffic(const std::vector<std::vector<NetworkExchange>>& exchanges) {
+void TrafficAppender::append(const FlowPhase& phase, double bytes) {
+  traffic_.phases.push_back({phase.latency_s, next_index(traffic_.flows), next_index(phase.flows)});
+  double pace = 0;  // seconds per byte of the exchange
+  for (const double busy : busy_seconds_per_byte(topology_, phase)) pace = std::max(pace, busy);
+  for (const SharedFlow& flow : phase.flows) {
+    traffic_.flows.push_back({next_index(traffic_.links), 0, flow.share * bytes, 1, ceiling(flow, pace)});
+    for (const LinkIndex link : flow.route.links()) traffic_.links.push_back({link});
+    traffic_.flows.back().links = next_index(traffic_.links) - traffic_.flows.back().first_link;
+  }
+}
+
+// None where the flow's links alone let it through no faster.
+std::uint32_t TrafficAppender::ceiling(const SharedFlow& flow, double seconds_per_byte) {
+  if (flow.share <= 0 || seconds_per_byte <= 0) return CarriedFlow::no_ceiling;
+  const double rate = rounded(flow.share / seconds_per_byte);
+  double of_links = std::numeric_limits<double>::infinity();
+  for (const LinkIndex link : flow.route.links()) of_links = std::min(of_links, topology_.bandwidth(link));
+  if (rate >= rounded(of_links)) return CarriedFlow::no_ceiling;
+  const auto [found, is_new] = number_.try_emplace(rate, next_index(traffic_.ceilings));
+  if (is_new) traffic_.ceilings.push_back(rate);
+  return found->second;
+}
+
+namespace {
+
+// Joins the flows of a phase.
+class StepJoiner {
+ public:
+  StepJoiner(const CarriedTraffic& from, LinkIndex links, CarriedTraffic& to)
+      : from_(from), to_(to), place_(links, none) {}
+
+  void join(const CarriedPhase& phase) {
+    const std::span flows = std::span(from_.flows).subspan(phase.first_flow, phase.flows);
+    to_.phases.push_back({phase.latency_s, next_index(to_.flows), flows.empty() ? 0U : 1U});
+    if (flows.empty()) return;
+    const auto largest = std::ranges::max_element(flows, {}, &CarriedFlow::bytes);
+    const auto first = next_index(to_.links);
+    CarriedFlow joined{first, 0, largest->bytes, 0, largest->ceiling};
+    for (const CarriedFlow& flow : flows) {
+      joined.alike += flow.alike;
+      if (flow.bytes > 0 || largest->bytes <= 0)
+        add_links(flow, largest->bytes > 0 ? flow.bytes / largest->bytes : 1);
+    }
+    joined.links = next_index(to_.links) - first;
+    for (std::size_t i = first; i < to_.links.size(); ++i) place_[to_.links[i].link] = none;
+    to_.flows.push_back(joined);
+  }
+
+ private:
+  static constexpr std::uint32_t none = ~std::uint32_t{0};
+
+  void add_links(const CarriedFlow& flow, double share) {
+    for (std::size_t i = flow.first_link; i < std::size_t{flow.first_link} + flow.links; ++i) {
+      const CarriedLink& link = from_.links[i];
+      std::uint32_t& place = place_[link.link];
+      if (place == none) {
+        place = next_index(to_.links);
+        to_.links.push_back({link.link, 0, 0});
+        to_.weights.push_back(0);
+      }
+      CarriedLink& joined = to_.links[place];
+      joined.flows += link.flows;
+      joined.several |= link.several;
+      to_.weights[place] += share * link.flows;
+    }
+  }
+
+  const CarriedTraffic& from_;
+  CarriedTraffic& to_;
+  std::vector<std::uint32_t> place_;  // by link: in to_.links, of the phase that is being joined
+};
+
+}  // namespace
+
+CarriedTraffic in_step(const CarriedTraffic& traffic, LinkIndex links) {
+  CarriedTraffic joined;
+  joined.exchanges = traffic.exchanges;
+  joined.periodic = traffic.periodic;
+  joined.ceilings = traffic.ceilings;
+  joined.phases.reserve(traffic.phases.size());
+  StepJoiner joiner(traffic, links, joined);
+  for (const CarriedPhase& phase : traffic.phases) joiner.join(phase);
+  return joined;
+}
+
+CarriedTraffic carried_traffic(const Topology& topology,
+                               const std::vector<std::vector<NetworkExchange>>& exchanges) {
   CarriedTraffic traffic;
+  TrafficAppender appender(topology, traffic);
   for (const std::vector<NetworkExchange>& positions : exchanges) {
     std::vector<CarriedExchange>& carried = traffic.exchanges.emplace_back();
-    for (const NetworkExchange& exchange : positions) carried.push_back(append(traffic, exchange));
+    for (const NetworkExchange& exchange : positions) carried.push_back(appender.append(exchange));
   }
   return traffic;
 }

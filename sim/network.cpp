@@ -11,7 +11,10 @@
 namespace simrun {
 
 Network::Network(const Topology& topology, CarriedTraffic traffic, LinkMeter& meter)
-    : traffic_(std::move(traffic)), topology_(topology), meter_(meter), links_(topology.links()) {
+    : traffic_(flow_solvers().front() == FlowSolver::lmm ? in_step(traffic, topology.links())
+                                                         : std::move(traffic)),
+      meter_(meter),
+      links_(topology.links()) {
   number_.assign(topology.links(), 0);
   std::vector<bool> used(topology.links(), false);
   for (const CarriedLink& link : traffic_.links) used[link.link] = true;
@@ -21,10 +24,7 @@ Network::Network(const Topology& topology, CarriedTraffic traffic, LinkMeter& me
     bandwidth_[link] = topology.bandwidth(link);
     number_[link] = engine_.link(bandwidth_[link]);
   }
-  if (std::isinf(topology.flow_bandwidth())) return;
-  for (const CarriedFlow& flow : traffic_.flows)
-    if (const auto [found, is_new] = ceilings_.try_emplace(flow.connections, 0); is_new)
-      found->second = engine_.ceiling(topology.flow_bandwidth() * flow.connections);
+  for (const double ceiling : traffic_.ceilings) ceilings_.push_back(engine_.ceiling(ceiling));
 }
 
 std::uint64_t Network::add_event(Picoseconds date, Event event, Index number) {
@@ -101,10 +101,9 @@ void Network::start_flow(Index transfer, const CarriedFlow& flow) {
   started_ += flow.alike;
   meter_neighbours(flow);
   bool alone = true, meets_its_like = false;
-  double rate = is_limited(flow) ? topology_.flow_bandwidth() * flow.connections
-                                 : std::numeric_limits<double>::infinity();
+  double rate = is_limited(flow) ? traffic_.ceilings[flow.ceiling] : std::numeric_limits<double>::infinity();
   for (const CarriedLink& link : links) {
-    rate = std::min(rate, bandwidth_[link.link] / link.flows);
+    rate = std::min(rate, bandwidth_[link.link] / weight(link));
     meets_its_like = meets_its_like || link.flows > 1;
     alone = alone && links_[link.link].live == 0;
     if (links_[link.link].alone != no_index) hand_over(links_[link.link].alone);
@@ -148,12 +147,6 @@ void Network::hand_over(Index number) {
   give_to_engine(number, flow.bytes * share);
 }
 
-bool Network::is_limited(const CarriedFlow& flow) const {
-  return !ceilings_.empty() && std::ranges::any_of(links_of(flow), [&](const CarriedLink& link) {
-    return topology_.is_network(link.link);
-  });
-}
-
 void Network::give_to_engine(Index number, double bytes) {
   LiveFlow& live = live_[number];
   numbers_.clear();
@@ -161,12 +154,12 @@ void Network::give_to_engine(Index number, double bytes) {
   bool weighs = false;
   for (const CarriedLink& link : links_of(*live.flow)) {
     numbers_.push_back(number_[link.link]);
-    weights_.push_back(link.flows);
-    weighs = weighs || link.flows > 1;
+    weights_.push_back(weight(link));
+    weighs = weighs || weights_.back() != 1;
     if (meter_.records(link.link)) links_[link.link].shared.push_back(number);
   }
   if (is_limited(*live.flow)) {
-    numbers_.push_back(ceilings_.at(live.flow->connections));
+    numbers_.push_back(ceilings_[live.flow->ceiling]);
     weights_.push_back(1);
   }
   engine_.start(numbers_, bytes, to_seconds(now_), number, weighs ? weights_ : std::span<const double>());
@@ -184,7 +177,7 @@ void Network::meter(Index number, double moved) {
   if (!metering_) return;
   LiveFlow& flow = live_[number];
   for (const CarriedLink& link : links_of(*flow.flow))
-    meter_.move(link.link, link.flows * (moved - flow.metered), flow.metered_until, now_);
+    meter_.move(link.link, weight(link) * (moved - flow.metered), flow.metered_until, now_);
   flow.metered = moved;
   flow.metered_until = now_;
 }

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <queue>
 #include <set>
 #include <span>
@@ -22,11 +21,11 @@ namespace simrun {
 // what it has yet to move, when a second one joins. Latency passes in this calendar before flows start.
 class Network {
  public:
-  // Topology and meter must outlive it. Flows that stand for several need FlowSolver::lmm.
+  // The meter must outlive it. Flows that stand for several need FlowSolver::lmm.
   Network(const Topology& topology, CarriedTraffic traffic, LinkMeter& meter);
   Network(const Topology& topology, const std::vector<std::vector<NetworkExchange>>& exchanges,
           LinkMeter& meter)
-      : Network(topology, carried_traffic(exchanges), meter) {}
+      : Network(topology, carried_traffic(topology, exchanges), meter) {}
 
   bool carries(Index exchange, Index position) const {
     return !traffic_.exchanges[exchange].empty() && traffic_.exchanges[exchange][position].phases > 0;
@@ -90,9 +89,15 @@ class Network {
   void start_flow(Index transfer, const CarriedFlow& flow);
   void hand_over(Index flow);
   void give_to_engine(Index flow, double bytes);
-  bool is_limited(const CarriedFlow& flow) const;
+  static bool is_limited(const CarriedFlow& flow) { return flow.ceiling != CarriedFlow::no_ceiling; }
   std::span<const CarriedLink> links_of(const CarriedFlow& flow) const {
     return {traffic_.links.data() + flow.first_link, flow.links};
+  }
+  // Of a link of the traffic: its rate / the flow's.
+  double weight(const CarriedLink& link) const {
+    return traffic_.weights.empty()
+               ? link.flows
+               : traffic_.weights[static_cast<std::size_t>(&link - traffic_.links.data())];
   }
   void end_flow(Index flow);
   void end_transfer(Index transfer);
@@ -106,12 +111,11 @@ class Network {
   };
 
   const CarriedTraffic traffic_;
-  const Topology& topology_;
   LinkMeter& meter_;
   FlowEngine engine_;
-  std::vector<double> bandwidth_;                 // by link
-  std::vector<LinkNumber> number_;                // in the flow engine, by link
-  std::map<std::uint32_t, LinkNumber> ceilings_;  // there, by connections of a flow; none: nothing is limited
+  std::vector<double> bandwidth_;     // by link
+  std::vector<LinkNumber> number_;    // in the flow engine, by link
+  std::vector<LinkNumber> ceilings_;  // there, as in the traffic
   std::vector<LinkState> links_;
   std::vector<LinkNumber> numbers_;  // of the flow that is being started
   std::vector<double> weights_;

@@ -133,6 +133,7 @@ CarriedTraffic take_carried(const Topology& topology, const CompiledPlan& compil
       if (is_noticed(topology, exchange, traffic.shared)) shared.push_back(&exchange);
   for (const PeriodicExchange& other : traffic.other_jobs) shared.push_back(&other.exchange);
   reserve(carried, shared);
+  TrafficAppender appender(topology, carried);
   FreedFlows freed;
   for (std::size_t e = 0; e < traffic.flows.size(); ++e) {
     std::vector<CarriedExchange>& positions = carried.exchanges.emplace_back(traffic.flows[e].size());
@@ -140,7 +141,7 @@ CarriedTraffic take_carried(const Topology& topology, const CompiledPlan& compil
     for (std::size_t position = 0; position < positions.size(); ++position) {
       NetworkExchange& exchange = traffic.flows[e][position];
       if (is_noticed(topology, exchange, traffic.shared)) {
-        positions[position] = append(carried, exchange);
+        positions[position] = appender.append(exchange);
       } else if (counts_traffic(compiled, e)) {
         uncarried.add(exchange, traffic.executions[e]);
       }
@@ -151,7 +152,7 @@ CarriedTraffic take_carried(const Topology& topology, const CompiledPlan& compil
     freed.give_back();
   }
   for (const PeriodicExchange& other : traffic.other_jobs)
-    carried.periodic.push_back({append(carried, other.exchange), other.period, other.phase});
+    carried.periodic.push_back({appender.append(other.exchange), other.period, other.phase});
   return carried;
 }
 

@@ -28,7 +28,7 @@ Colour mixed(Colour a, Colour b) {
 Colour bits(double number) { return std::bit_cast<Colour>(number); }
 
 Colour colour_of(const CarriedFlow& flow, Index phase) {
-  return mixed(mixed(mixed(4, Colour{phase}), bits(flow.bytes)), Colour{flow.connections});
+  return mixed(mixed(mixed(4, Colour{phase}), bits(flow.bytes)), Colour{flow.ceiling});
 }
 
 bool is_transfer(const CompiledPlan& compiled, const CompiledExchange& exchange) {
@@ -156,6 +156,7 @@ class Folder {
     if (simulated_ == gpus_) return {};
     fold_links();
     folded_.meetings.instantiation = of_.meetings.instantiation;
+    folded_.traffic.ceilings = of_.traffic.ceilings;
     for (Index e = 0; e < of_.compiled.exchanges.size(); ++e) {
       const std::vector<Index>* const firsts = fold_meeting(e);
       if (firsts == nullptr) return {};
@@ -324,8 +325,7 @@ class Folder {
       kept.first_positions.push_back(no_index);
       traffic.links.push_back({leader, 0, 0});
     }
-    traffic.flows.push_back(
-        {first_link, static_cast<Index>(kept.links.size()), flow.bytes, 0, flow.connections});
+    traffic.flows.push_back({first_link, static_cast<Index>(kept.links.size()), flow.bytes, 0, flow.ceiling});
     return kept;
   }
 

@@ -45,9 +45,10 @@ Outcome transfer(const OtherJob& job, Picoseconds at, double megabytes) {
     cluster.imperfections.other_jobs = {job};
     const Topology topology(cluster);
     CarriedTraffic carried;
-    carried.exchanges = {{append(carried, {transfer_flows(topology, 0, 2), 1e6 * megabytes})}};
+    TrafficAppender appender(topology, carried);
+    carried.exchanges = {{appender.append({transfer_flows(topology, 0, 2), 1e6 * megabytes})}};
     for (const PeriodicExchange& other : other_jobs_traffic(topology, cluster))
-      carried.periodic.push_back({append(carried, other.exchange), other.period, other.phase});
+      carried.periodic.push_back({appender.append(other.exchange), other.period, other.phase});
     LinkMeter meter(topology.links(), {});
     Network network(topology, std::move(carried), meter);
     network.post(0, 0, at, 0);

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <stdexcept>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "configs/config_node.h"
 #include "configs/node_groups.h"
 #include "configs/text_file.h"
+#include "sim/held_memory.h"
 #include "sim/memory.h"
 #include "sim/plan_job.h"
 #include "sim/simulate.h"
@@ -83,7 +85,8 @@ void erase_path(ConfigNode& root, const std::string& path, const std::string& pr
   std::erase_if(root.children, [&](const ConfigNode& child) { return child.key == key; });
 }
 
-// Of several kinds of GPU it is the one with least to spare that counts, which may be another one then.
+// Of several kinds of GPU, and of stages of which the framework holds unequally much, it is the one with
+// least to spare that counts, which may be another one then.
 void add_peak(const Plan& plan, Pulled& pulled) {
   if (GpuKinds(plan.cluster).count() > 1) {
     const Summary summary =
@@ -92,14 +95,18 @@ void add_peak(const Plan& plan, Pulled& pulled) {
     pulled.limit = summary.memory_limit_bytes;
     return;
   }
-  for (const Program& program : plan.programs)
-    pulled.peak =
-        std::max(pulled.peak, walk_memory(plan, program, WhichStep::steady, MemoryDetail::peak).peak.bytes);
+  pulled.limit = std::numeric_limits<std::int64_t>::max();
+  for (const Program& program : plan.programs) {
+    const std::int64_t peak = walk_memory(plan, program, WhichStep::steady, MemoryDetail::peak).peak.bytes;
+    const std::int64_t limit = room_for_plan(plan, program);
+    if (limit - peak >= pulled.spare()) continue;
+    pulled.peak = peak;
+    pulled.limit = limit;
+  }
 }
 
-// Nothing if the loader or compiler refuses it. `limit`: of the job as it is.
-std::optional<Pulled> pull(const Lever& lever, const LoadedJob& job, LoadOptions options,
-                           std::int64_t limit) {
+// Nothing if the loader or compiler refuses it.
+std::optional<Pulled> pull(const Lever& lever, const LoadedJob& job, LoadOptions options) {
   const std::string& file = job.files.front();
   const TextFile text = read_text_file(file);
   if (!text.text) return std::nullopt;
@@ -114,7 +121,7 @@ std::optional<Pulled> pull(const Lever& lever, const LoadedJob& job, LoadOptions
     std::erase_if(options.overrides, [&](const Override& set) { return is_within(set.key, path); });
   }
   options.overrides.push_back(lever.change);
-  Pulled pulled{fmt::format("{}: {}", lever.change.key, lever.change.value), 0, limit};
+  Pulled pulled{fmt::format("{}: {}", lever.change.key, lever.change.value)};
   if (!erased.empty()) pulled.words += fmt::format(" (without {})", fmt::join(erased, ", "));
   try {
     LoadedJob changed = load_job_tree(root, std::move(problems), file, options);
@@ -137,7 +144,7 @@ std::string best_lever(const Summary& summary, const LoadedJob& job, const LoadO
   std::optional<Pulled> best;
   std::int64_t most_spare = summary.memory_limit_bytes - summary.peak_memory_bytes;
   for (const Lever& lever : candidate_levers(job.job)) {
-    std::optional<Pulled> pulled = pull(lever, job, options, summary.memory_limit_bytes);
+    std::optional<Pulled> pulled = pull(lever, job, options);
     if (!pulled || pulled->spare() <= most_spare) continue;
     most_spare = pulled->spare();
     best = std::move(pulled);

@@ -63,4 +63,23 @@ TEST_CASE("misfit: of several kinds of GPU the lever is that of the one with lea
   CHECK(run_simrun(job + "--set optimizer.zero_stage=3").code == 0);
 }
 
+TEST_CASE("misfit: under a framework a lever promises what the changed job then has") {
+  const std::string job =
+      SIMRUN_SOURCE_DIR "/configs/jobs/llama3-8b-8xh100.yaml --no-html --set framework=megatron_core ";
+  const std::string small = "--set cluster.gpu.memory=40GiB ";
+  const Ran ran = run_simrun(job + small);
+  CAPTURE(ran.output);
+  const std::size_t at = ran.output.find("Largest lever: ");
+  REQUIRE(at != std::string::npos);
+  const std::string lever = ran.output.substr(at + 15, ran.output.find(" brings", at) - at - 15);
+  const std::size_t of = ran.output.find("brings the peak to ", at) + 19;
+  const std::string peak = ran.output.substr(of, ran.output.find(',', of) - of);
+  const std::size_t colon = lever.find(": ");
+  const Ran changed =
+      run_simrun(job + small + "--set '" + lever.substr(0, colon) + "=" + lever.substr(colon + 2) + "'");
+  CAPTURE(changed.output);
+  CHECK(says(changed.output, "peak memory " + peak));
+  CHECK((changed.code == 0) == says(ran.output.substr(at), ", which fits."));
+}
+
 }  // namespace simrun

@@ -113,9 +113,10 @@ std::string nothing_fits(const PlanSearchResult& result) {
   const auto nearest = nearest_to_fit(result.rest);
   if (nearest == result.rest.end())
     return fmt::format("no candidate can be run; the first: {}\n", result.rest.front().evaluation.refusal);
-  return fmt::format("nothing fits; the nearest needs {} of {}: {}\n",
-                     memory_text(nearest->evaluation.peak_bytes),
-                     memory_text(nearest->evaluation.limit_bytes), describe(nearest->candidate));
+  const Evaluation& found = nearest->evaluation;
+  return fmt::format("nothing fits; the nearest needs {}, {} more than the {} that it may have: {}\n",
+                     memory_text(found.peak_bytes), memory_text(found.peak_bytes - found.limit_bytes),
+                     memory_text(found.limit_bytes), describe(nearest->candidate));
 }
 
 std::string fitting_text(const FittingSearch& fitting) {

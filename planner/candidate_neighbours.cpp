@@ -73,4 +73,13 @@ std::vector<Candidate> neighbours_of(const Job& job, const PlanConfig& limits, c
   return found;
 }
 
+std::vector<Candidate> with_other_overlaps(const PlanBase& base, const std::vector<RankedCandidate>& of,
+                                           std::size_t first) {
+  std::vector<Candidate> overlapped;
+  for (std::size_t i = 0; i < std::min(of.size(), first); ++i)
+    if (const auto other = with_other_overlap(base.job.job, base.job.plan, of[i].candidate))
+      overlapped.push_back(*other);
+  return overlapped;
+}
+
 }  // namespace simrun

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "planner/candidate.h"
+#include "planner/evaluate_candidate.h"
+#include "planner/search.h"
 
 namespace simrun {
 
@@ -12,5 +15,9 @@ namespace simrun {
 // virtual stages; of a number only the next smaller and the next larger one that divides, but every
 // expert-parallel size. In their own order.
 std::vector<Candidate> neighbours_of(const Job& job, const PlanConfig& limits, const Candidate& of);
+
+// Of the first so many, those with the other overlap, where the job leaves that open.
+std::vector<Candidate> with_other_overlaps(const PlanBase& base, const std::vector<RankedCandidate>& of,
+                                           std::size_t first);
 
 }  // namespace simrun

@@ -41,6 +41,12 @@ std::vector<Candidate> with_dealt_layers(const PlanBase& base, const Candidate& 
   }
 }
 
+void add_dealt_layers(const PlanBase& base, const std::vector<RankedCandidate>& of,
+                      std::vector<Candidate>& dealt) {
+  for (const RankedCandidate& one : of)
+    for (Candidate& with : with_dealt_layers(base, one.candidate)) dealt.push_back(std::move(with));
+}
+
 bool fixes_nothing(const PlanConfig& limits) {
   return limits.fixed_numbers.empty() && limits.schedules.empty() && limits.recomputes.empty();
 }

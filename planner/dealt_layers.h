@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "planner/evaluate_candidate.h"
+#include "planner/search.h"
 
 namespace simrun {
 
@@ -10,6 +11,10 @@ namespace simrun {
 // layers, the last stage has so many fewer. Empty where that is as equal as they lie anyway, or nobody can
 // tell (one stage, a balance of its own, a model without kinds of layers, sizes that do not divide).
 std::vector<Candidate> with_dealt_layers(const PlanBase& base, const Candidate& of);
+
+// Of each of these, behind what is there.
+void add_dealt_layers(const PlanBase& base, const std::vector<RankedCandidate>& of,
+                      std::vector<Candidate>& dealt);
 
 // Whether every size, schedule and recompute may be tried, and so the job as it is written.
 bool fixes_nothing(const PlanConfig& limits);

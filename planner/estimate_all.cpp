@@ -19,22 +19,29 @@ namespace simrun {
 namespace {
 
 constexpr std::size_t most_heavy = 16;  // of a ZeRO stage
+constexpr std::size_t most_light = 16;
 
-void take_smaller(std::optional<EstimatedCandidate>& smallest, const EstimatedCandidate& other) {
+bool is_lighter(const EstimatedCandidate& a, const EstimatedCandidate& b) {
   const auto key = [](const EstimatedCandidate& of) {
     return std::make_tuple(of.estimate.peak_bytes - of.estimate.room_bytes, of.estimate.peak_bytes,
                            std::cref(of.candidate));
   };
-  if (!smallest || key(other) < key(*smallest)) smallest = other;
+  return key(a) < key(b);
+}
+
+void take_lighter(EstimatedShare& share, const EstimatedCandidate& other) {
+  const Candidate& of = other.candidate;
+  const auto [known, is_new] = share.lightest.try_emplace({of.tensor, of.context, of.pipeline}, other);
+  if (!is_new && is_lighter(other, known->second)) known->second = other;
 }
 
 std::string to_text(const EstimatedShare& share) {
   std::string text = fmt::format("{} {} {} {} {} {}\n", share.candidates, share.pruned, share.feasible,
-                                 int{share.was_stopped}, int{share.smallest.has_value()}, share.heavy.size());
+                                 int{share.was_stopped}, share.lightest.size(), share.heavy.size());
   const auto add = [&](const EstimatedCandidate& of) {
     text += estimated_line(of.candidate, of.estimate) + "\n";
   };
-  if (share.smallest) add(*share.smallest);
+  for (const auto& [ranks, of] : share.lightest) add(of);
   for (const EstimatedCandidate& of : share.heavy) add(of);
   for (const EstimatedCandidate& of : share.shortlist) add(of);
   return text;
@@ -46,17 +53,17 @@ EstimatedShare share_from_text(const std::string& text) {
   std::getline(in, line);
   std::istringstream head(line);
   EstimatedShare share;
-  int stopped = 0, has_smallest = 0;
-  std::size_t heavy = 0;
-  head >> share.candidates >> share.pruned >> share.feasible >> stopped >> has_smallest >> heavy;
+  int stopped = 0;
+  std::size_t lightest = 0, heavy = 0;
+  head >> share.candidates >> share.pruned >> share.feasible >> stopped >> lightest >> heavy;
   if (!head) throw std::runtime_error("another process's estimates cannot be read");
   share.was_stopped = stopped != 0;
   while (std::getline(in, line)) {
     const auto read = read_estimated_line(line);
     if (!read) throw std::runtime_error("another process's estimate cannot be read: " + line);
     const EstimatedCandidate of{read->first, read->second};
-    if (has_smallest != 0 && !share.smallest)
-      share.smallest = of;
+    if (share.lightest.size() < lightest)
+      take_lighter(share, of);
     else if (share.heavy.size() < heavy)
       share.heavy.push_back(of);
     else
@@ -172,7 +179,7 @@ void FamilyEstimates::visit_family(
 }
 
 void FamilyEstimates::take(const EstimatedCandidate& of, Found& found) const {
-  take_smaller(found.share.smallest, of);
+  take_lighter(found.share, of);
   const std::int64_t asked = base_.job.plan.max_memory;
   double room = of.estimate.room_bytes;
   if (asked > 0) room = std::min(room, static_cast<double>(asked));
@@ -203,11 +210,19 @@ EstimatedShare join_shares(const std::vector<EstimatedShare>& shares, std::size_
     all.feasible += share.feasible;
     all.was_stopped = all.was_stopped || share.was_stopped;
     for (const EstimatedCandidate& of : share.shortlist) shortlist.offer(of);
-    if (share.smallest) take_smaller(all.smallest, *share.smallest);
+    for (const auto& [ranks, of] : share.lightest) take_lighter(all, of);
   }
   all.shortlist = shortlist.all_stages();
   all.heavy = heavy.all_stages();
   return all;
+}
+
+std::vector<EstimatedCandidate> first_lightest(const EstimatedShare& share) {
+  std::vector<EstimatedCandidate> first;
+  for (const auto& [ranks, of] : share.lightest) first.push_back(of);
+  std::ranges::sort(first, is_lighter);
+  if (first.size() > most_light) first.resize(most_light);
+  return first;
 }
 
 // Bounds of the plainest candidates tell which of them to estimate first; those tell which others are worth

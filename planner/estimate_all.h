@@ -1,7 +1,10 @@
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,8 +20,9 @@ namespace simrun {
 struct EstimatedShare {
   // pruned: those of which no more is known than that they take longer than what was asked for.
   std::int64_t candidates = 0, pruned = 0, feasible = 0;
-  std::vector<EstimatedCandidate> shortlist;   // of estimates; or, where there are none, of bounds
-  std::optional<EstimatedCandidate> smallest;  // that lacks least memory, or has most to spare
+  std::vector<EstimatedCandidate> shortlist;  // of estimates; or, where there are none, of bounds
+  // Of tensor-, context- and pipeline-parallel ranks, what lacks least memory, or has most to spare.
+  std::map<std::array<std::int64_t, 3>, EstimatedCandidate> lightest;
   // Of pipelines with a rank that is too full by its estimate, though not by far: others may have room.
   std::vector<EstimatedCandidate> heavy;
   bool was_stopped = false;
@@ -69,6 +73,9 @@ class FamilyEstimates {
 
 // All processes' shares in one, with at most so many on its shortlist, all the same whoever did what.
 EstimatedShare join_shares(const std::vector<EstimatedShare>& shares, std::size_t most, PlanObjective goal);
+
+// Of the lightest candidates the first few, those that lack least memory first.
+std::vector<EstimatedCandidate> first_lightest(const EstimatedShare& share);
 
 // Estimates every candidate that may get on a shortlist of so many; the same for any number of processes and
 // threads. What cannot get there is not estimated. On clusters of several kinds of GPU with balances.

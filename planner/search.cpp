@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
-#include <optional>
 #include <set>
-#include <stdexcept>
 #include <utility>
 
 #include "configs/node_groups.h"
+#include "planner/approach.h"
 #include "planner/candidate_neighbours.h"
 #include "planner/climb_starts.h"
 #include "planner/contradiction.h"
@@ -118,6 +117,14 @@ class Search {
     if (result.best.empty()) time_nearest(result);
   }
 
+  void approach(const EstimatedShare& share, PlanSearchResult& result) {
+    if (result.was_stopped || !fitting_.empty() || has_kinds()) return;
+    approach_limit(base_, first_lightest(share), result, [&](const std::vector<Candidate>& next) {
+      simulate(next, result);
+      return fitting_.empty() && !result.was_stopped;
+    });
+  }
+
  private:
   static constexpr int most_rounds = 8, most_rounds_of_starts = 24;
   static constexpr std::size_t most_starts = 24, few = 2, few_of_front = 4, most_dealt = 10;
@@ -127,7 +134,6 @@ class Search {
 
   void simulate(const std::vector<EstimatedCandidate>& next, std::int64_t all, PlanSearchResult& result) {
     std::vector<Question> questions;
-    questions.reserve(next.size());
     for (const EstimatedCandidate& of : next) questions.push_back({of.candidate});
     const EvaluatedShare share =
         evaluator_.run(questions, EngineChoice::fast, {PlanSearchPhase::simulating, result.evaluated, all});
@@ -165,14 +171,8 @@ class Search {
 
   // Of what is to be printed, what overlaps where the job leaves that open.
   void add_overlapped(PlanSearchResult& result) {
-    if (result.was_stopped) return;
     sort_by_goal(fitting_, limits_.minimise);
-    const std::size_t best = std::min(fitting_.size(), static_cast<std::size_t>(limits_.best));
-    std::vector<Candidate> overlapped;
-    for (std::size_t i = 0; i < best; ++i)
-      if (const auto other = with_other_overlap(base_.job.job, limits_, fitting_[i].candidate))
-        overlapped.push_back(*other);
-    simulate(overlapped, result);
+    simulate(with_other_overlaps(base_, fitting_, static_cast<std::size_t>(limits_.best)), result);
   }
 
   void list_first(std::size_t most, PlanSearchResult& result) {
@@ -229,8 +229,7 @@ class Search {
     // A split on which layers lie badly as they are is not simulated: its estimate speaks for it.
     const double most = near_the_best * goal(result.best.front());
     for (const std::vector<RankedCandidate>& all : {fitting_, as_estimated(shortlist_, simulated_)})
-      for (const RankedCandidate& best : pipelined_starts(all, limits_.minimise, most, most_dealt))
-        for (Candidate& of : with_dealt_layers(base_, best.candidate)) dealt.push_back(std::move(of));
+      add_dealt_layers(base_, pipelined_starts(all, limits_.minimise, most, most_dealt), dealt);
     try_all(dealt, result);
   }
 
@@ -392,6 +391,7 @@ PlanSearchResult search_jobs(const PlanBase& base, const PlanSearchOptions& aske
   search.simulate_most_promising(share.shortlist, result);
   search.simulate(lightened(base, share.heavy), result);
   if (!result.has_estimates) search.climb_from_starts(result);
+  search.approach(share, result);
   search.rank(result);
   add_balanced(base, options, result);
   return result;

@@ -19,7 +19,7 @@ EstimatedShare estimated_start(const PlanBase& base, std::size_t most, const Pla
   for (const EstimatedCandidate& of : all.shortlist) shortlist.offer(of);
   all.shortlist = shortlist.take();
   // Where nothing fits, what comes nearest; where nothing could be estimated, one that says why.
-  if (all.shortlist.empty() && all.smallest) all.shortlist.push_back(*all.smallest);
+  if (all.shortlist.empty()) all.shortlist = first_lightest(all);
   if (all.shortlist.empty() && !all.was_stopped)
     for_each_candidate(base.job.job, base.job.plan, [&](const Candidate& candidate) {
       if (all.shortlist.empty()) all.shortlist.push_back({candidate, {}});

@@ -199,7 +199,7 @@ ResumedParameters::ResumedParameters(const Checkpoint& checkpoint, const Plan& p
   const ParameterValues model(plan);
   const std::set<Index> trained = trained_by(plan);
   const SavedOptimizer updates = saved_optimizer(plan);
-  mismatch_ = updates.refusal;
+  if (!updates.refusal.empty()) mismatch_ = "cannot be resumed: " + updates.refusal;
   for (const auto& [id, tensor] : model.tensors()) {
     const auto at = by_name.find({tensor.name, asked[tensor.name]++});
     const Checkpoint::Tensor* found = at == by_name.end() ? nullptr : at->second;

@@ -107,8 +107,10 @@ void read_drawn(SectionReader& keys, DocumentConfig& documents) {
     documents.sigma = keys.real("sigma", sigmas, 1.0);
     documents.origin += fmt::format(", sigma {:g}", documents.sigma);
   }
-  if (documents.lengths == DocumentLengths::fixed) return;
+  // A sweep over distributions may write it for all of them.
+  if (documents.lengths == DocumentLengths::fixed && !keys.has("seed")) return;
   documents.seed = keys.integer("seed", seeds, 0);
+  if (documents.lengths == DocumentLengths::fixed) return;
   documents.origin += fmt::format(", seed {}", documents.seed);
 }
 

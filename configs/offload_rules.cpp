@@ -9,6 +9,7 @@ namespace {
 void check_hardware(Reading& reading, const Job& job) {
   const Offload& offload = job.offload;
   const Host& host = job.cluster.host;
+  if (reading.is_partial("cluster")) return;
   if (host.memory_bytes == 0 && !reading.positions.contains("cluster.host"))
     return reading.problem(
         "offload", fmt::format("the cluster {} does not say what its hosts are", job.cluster.name),
@@ -26,7 +27,7 @@ void check_hardware(Reading& reading, const Job& job) {
 void check_optimizer(Reading& reading, const Job& job) {
   const Offload& offload = job.offload;
   if (offload.optimizer == OffloadTarget::none) {
-    if (reading.positions.contains("offload.optimizer_fraction"))
+    if (reading.positions.contains("offload.optimizer_fraction") && !reading.is_refused("offload.optimizer"))
       reading.problem("offload.optimizer_fraction", "nothing of the optimizer is offloaded",
                       "write offload.optimizer: cpu as well.");
     return;

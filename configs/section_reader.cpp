@@ -67,6 +67,12 @@ void Reading::problem(const std::string& path, std::string message, std::string 
   problems.push_back({position_of(path), std::move(message), std::move(hint)});
 }
 
+bool Reading::is_refused(const std::string& path) const {
+  const auto written = positions.find(path);
+  return written != positions.end() &&
+         std::ranges::find(problems, written->second, &Diagnostic::position) != problems.end();
+}
+
 void Reading::missing(const std::string& section, const std::string& example) {
   problems.push_back({{file, 1, 1},
                       fmt::format("missing required section '{}'", section),

@@ -37,6 +37,8 @@ struct Reading {
   // Where `path` is written; for a default, its section; else the file as a whole.
   SourcePosition position_of(std::string path) const;
   void problem(const std::string& path, std::string message, std::string hint = "");
+  // There is a problem with what is written at the path.
+  bool is_refused(const std::string& path) const;
   // A section that a job must have; told at its first line.
   void missing(const std::string& section, const std::string& example);
   // The section, or one that it is in, is partial.

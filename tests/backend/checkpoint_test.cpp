@@ -126,6 +126,8 @@ TEST_CASE("a checkpoint of another model or optimizer is refused with what diffe
         "is of another model: 'layer 0 fc1_weight' is 24 x 40 in it and 24 x 48 in the job: model");
   CHECK(mismatch({.optimizer = "{name: sgd}"}) ==
         "is of another optimizer: adam with 2 moments, the job's is sgd with 1: optimizer.name");
+  CHECK(mismatch({.optimizer = "{name: adafactor}"}) ==
+        "cannot be resumed: what adafactor keeps cannot be saved yet: optimizer.name");
 }
 
 TEST_CASE("an optimizer whose state has another shape than its parameters is not saved, and says so") {

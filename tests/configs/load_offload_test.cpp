@@ -60,4 +60,22 @@ TEST_CASE("what cannot be offloaded is refused with what can") {
   CHECK(problems_of(bare).front().message == "the cluster custom does not say what its hosts are");
 }
 
+TEST_CASE("an offload tells no consequence of another problem as one of its own") {
+  const auto messages = [](const std::string& text) {
+    std::string all;
+    for (const Diagnostic& problem : problems_of(text)) all += problem.message + "\n";
+    return all;
+  };
+  const std::string refused =
+      messages(edited("cluster:", "offload: {optimizer: gpu, optimizer_fraction: 0.5}\ncluster:"));
+  CAPTURE(refused);
+  CHECK(refused.find("gpu") != std::string::npos);
+  CHECK(refused.find("nothing of the optimizer is offloaded") == std::string::npos);
+  const std::string unread = messages(edited(edited("from: dgx_h100", "from: no_such_cluster"),
+                                             "cluster:", "offload: {optimizer: cpu}\ncluster:"));
+  CAPTURE(unread);
+  CHECK(unread.find("no_such_cluster") != std::string::npos);
+  CHECK(unread.find("hosts") == std::string::npos);
+}
+
 }  // namespace simrun

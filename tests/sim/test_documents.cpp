@@ -36,6 +36,8 @@ TEST_CASE("documents as long as the sequences change nothing but the facts") {
   CHECK(same.job.documents->model_flops_per_step == whole.job.model_flops_per_step);
   CHECK(step_of(same) == step_of(whole));
   CHECK(same.job.hardware_flops_per_step == Approx(whole.job.hardware_flops_per_step));
+  // As a sweep over distributions writes it: a seed is for those that draw.
+  CHECK(step_of(plan_job(packed("{mean: 512, distribution: fixed, seed: 7}"))) == step_of(whole));
 }
 
 TEST_CASE("four documents per sequence leave a quarter of attention's FLOPs, and memory as it is") {

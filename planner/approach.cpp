@@ -11,6 +11,7 @@ void approach_limit(const PlanBase& base, const std::vector<EstimatedCandidate>&
                     const std::function<bool(const std::vector<Candidate>&)>& simulate) {
   constexpr int most_rounds = 8;
   std::vector<Candidate> next;
+  next.reserve(lightest.size());
   for (const EstimatedCandidate& of : lightest) next.push_back(of.candidate);
   std::set<Candidate> left;
   for (int round = 0; round < most_rounds; ++round) {

@@ -133,8 +133,8 @@ class Search {
   static constexpr std::size_t most_moved = 4, moves_at_once = 12, most_of_front = 8;
 
   void simulate(const std::vector<EstimatedCandidate>& next, std::int64_t all, PlanSearchResult& result) {
-    std::vector<Question> questions;
-    for (const EstimatedCandidate& of : next) questions.push_back({of.candidate});
+    std::vector<Question> questions(next.size());
+    for (std::size_t i = 0; i < next.size(); ++i) questions[i].candidate = next[i].candidate;
     const EvaluatedShare share =
         evaluator_.run(questions, EngineChoice::fast, {PlanSearchPhase::simulating, result.evaluated, all});
     result.was_stopped = share.was_stopped;

@@ -42,11 +42,14 @@ CarriedExchange TrafficAppender::append(const NetworkExchange& exchange) {
 }
 
 void TrafficAppender::append(const FlowPhase& phase, double bytes) {
-  traffic_.phases.push_back({phase.latency_s, next_index(traffic_.flows), next_index(phase.flows)});
+  traffic_.phases.push_back(
+      {phase.latency_s, next_index(traffic_.flows), next_index(phase.flows), phase.independent});
   double pace = 0;  // seconds per byte of the exchange
-  for (const double busy : busy_seconds_per_byte(topology_, phase)) pace = std::max(pace, busy);
+  if (!phase.independent)
+    for (const double busy : busy_seconds_per_byte(topology_, phase)) pace = std::max(pace, busy);
   for (const SharedFlow& flow : phase.flows) {
-    traffic_.flows.push_back({next_index(traffic_.links), 0, flow.share * bytes, 1, ceiling(flow, pace)});
+    const double own = phase.independent ? flow.share / most_rate(topology_, flow) : pace;
+    traffic_.flows.push_back({next_index(traffic_.links), 0, flow.share * bytes, 1, ceiling(flow, own)});
     for (const LinkIndex link : flow.route.links()) traffic_.links.push_back({link});
     traffic_.flows.back().links = next_index(traffic_.links) - traffic_.flows.back().first_link;
   }
@@ -66,7 +69,7 @@ std::uint32_t TrafficAppender::ceiling(const SharedFlow& flow, double seconds_pe
 
 namespace {
 
-// Joins the flows of a phase.
+// Joins the flows of a phase, unless they are independent.
 class StepJoiner {
  public:
   StepJoiner(const CarriedTraffic& from, LinkIndex links, CarriedTraffic& to)
@@ -74,6 +77,7 @@ class StepJoiner {
 
   void join(const CarriedPhase& phase) {
     const std::span flows = std::span(from_.flows).subspan(phase.first_flow, phase.flows);
+    if (phase.independent) return keep(phase, flows);
     to_.phases.push_back({phase.latency_s, next_index(to_.flows), flows.empty() ? 0U : 1U});
     if (flows.empty()) return;
     const auto largest = std::ranges::max_element(flows, {}, &CarriedFlow::bytes);
@@ -91,6 +95,20 @@ class StepJoiner {
 
  private:
   static constexpr std::uint32_t none = ~std::uint32_t{0};
+
+  void keep(CarriedPhase phase, std::span<const CarriedFlow> flows) {
+    phase.first_flow = next_index(to_.flows);
+    to_.phases.push_back(phase);
+    for (CarriedFlow flow : flows) {
+      const std::span links = std::span(from_.links).subspan(flow.first_link, flow.links);
+      flow.first_link = next_index(to_.links);
+      to_.flows.push_back(flow);
+      for (const CarriedLink& link : links) {
+        to_.links.push_back(link);
+        to_.weights.push_back(link.flows);
+      }
+    }
+  }
 
   void add_links(const CarriedFlow& flow, double share) {
     for (std::size_t i = flow.first_link; i < std::size_t{flow.first_link} + flow.links; ++i) {

@@ -51,6 +51,7 @@ struct CarriedFlow {
 struct CarriedPhase {
   double latency_s = 0;
   std::uint32_t first_flow = 0, flows = 0;
+  bool independent = false;  // FlowPhase
 };
 struct CarriedExchange {
   std::uint32_t first_phase = 0, phases = 0;  // none: not carried
@@ -73,7 +74,7 @@ struct CarriedTraffic {
 void reserve(CarriedTraffic& traffic, std::span<const NetworkExchange* const> exchanges);
 
 // Puts exchanges, with every flow for itself, behind those that are there. None is faster than the one of its
-// phase that would end last on idle links needs: see in_step().
+// phase that would end last on idle links needs (see in_step()), an independent one than it itself may be.
 class TrafficAppender {
  public:
   // Both must outlive it.
@@ -90,11 +91,11 @@ class TrafficAppender {
   std::map<double, std::uint32_t> number_;  // of a ceiling, by bytes/s
 };
 
-// The same with one flow for each phase, whose bytes are those of its largest. A step of a ring, a tree or an
-// all-to-all passes on what the step before has brought, so no edge runs ahead of the others; were each
-// shared max-min for itself, those inside a node would, and on the PCIe switch hold up the one over the NIC
-// that all of them wait for. On links that it has for itself a phase then takes as long as their loads need,
-// and so do alike phases that begin together: what the fast engine says.
+// The same with one flow for each phase but independent ones, whose bytes are those of its largest. A step of
+// a ring, a tree or an all-to-all passes on what the step before has brought, so no edge runs ahead of the
+// others; were each shared max-min for itself, those inside a node would, and on the PCIe switch hold up the
+// one over the NIC that all of them wait for. On links that it has for itself a phase then takes as long as
+// their loads need, and so do alike phases that begin together: what the fast engine says.
 CarriedTraffic in_step(const CarriedTraffic& traffic, LinkIndex links);
 
 // All of them, as `exchanges[e][position]`: no phases where that position of exchange e is not carried.

@@ -21,9 +21,11 @@ struct SharedFlow {
 double most_rate(const Topology& topology, const SharedFlow& flow);
 
 // The flows of a phase start together, latency_s after the phase begins; it ends with the last of them.
+// Those of a collective keep pace with each other (sim/carried_traffic.h, in_step); independent ones do not.
 struct FlowPhase {
   double latency_s = 0;
   std::vector<SharedFlow> flows;
+  bool independent = false;
 };
 
 // One exchange as flows: phases in turn.

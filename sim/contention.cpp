@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "schedules/timeline.h"
+#include "sim/kernel_cost.h"
 #include "sim/link_meter.h"
 
 namespace simrun {
@@ -236,7 +237,9 @@ Contention find_contention(const Topology& topology, const FastRun& run, Detail 
 
 void order_links(std::vector<LinkTimeline>& links) {
   const auto figures = [](const LinkTimeline& link) {
-    return std::tuple(-link.busy, -link.contended, -link.bytes, link.bandwidth, kind_of(link.name));
+    const double full_s = link.bandwidth > 0 ? static_cast<double>(link.bytes) / link.bandwidth : 0;
+    return std::tuple(-to_picoseconds(full_s), -link.busy, -link.contended, -link.bytes, link.bandwidth,
+                      kind_of(link.name));
   };
   std::stable_sort(links.begin(), links.end(), [&](const LinkTimeline& a, const LinkTimeline& b) {
     // Recorded ones first: they lead their kind.

@@ -35,8 +35,9 @@ struct FastRun {
 };
 Contention find_contention(const Topology& topology, const FastRun& run, Detail detail);
 
-// Busiest first, then by name. Links with equal figures and equal use over time become one; those of which
-// that is not recorded join the first with their figures.
+// Those first whose bytes take longest at full bandwidth, then the busiest, then by name. Links with equal
+// figures and equal use over time become one; those of which that is not recorded join the first with their
+// figures.
 void order_links(std::vector<LinkTimeline>& links);
 
 }  // namespace simrun

@@ -210,37 +210,41 @@ const std::vector<LinkUse>& LinkUses::of(std::span<const NetworkExchange> exchan
   return uses_;
 }
 
-// A flow takes as long as the fullest of its links, or its own limit.
+void LinkUses::add(LinkIndex link, double bytes, Picoseconds begun) {
+  if (use_of_[link] == no_index) {
+    use_of_[link] = static_cast<Index>(uses_.size());
+    uses_.push_back({link, 0, begun, begun});
+  }
+  uses_[use_of_[link]].bytes += bytes;
+  seconds_[link] += bytes / topology_.bandwidth(link);
+}
+
+// A phase takes as long as the fullest of its links, or its slowest flow; its flows keep pace.
 void LinkUses::add_phase(std::span<const NetworkExchange> exchanges, std::size_t phase, Picoseconds& begun) {
   const std::size_t first = uses_.size();
   double latency_s = 0;
-  const auto visit = [&](const auto& see) {
-    for (const NetworkExchange& exchange : exchanges)
-      if (phase < exchange.flows().size())
-        for (const SharedFlow& flow : exchange.flows()[phase].flows) see(flow, flow.share * exchange.bytes);
-  };
   for (const NetworkExchange& exchange : exchanges)
     if (phase < exchange.flows().size()) latency_s = std::max(latency_s, exchange.flows()[phase].latency_s);
   begun += to_picoseconds(latency_s);
-  visit([&](const SharedFlow& flow, double bytes) {
-    for (const LinkIndex link : flow.route.links()) {
-      if (use_of_[link] == no_index) {
-        use_of_[link] = static_cast<Index>(uses_.size());
-        uses_.push_back({link, 0, begun, begun});
-      }
-      uses_[use_of_[link]].bytes += bytes;
-      seconds_[link] += bytes / topology_.bandwidth(link);
-    }
-  });
+  for (const NetworkExchange& exchange : exchanges)
+    if (phase < exchange.flows().size())
+      for (const SharedFlow& flow : exchange.flows()[phase].flows)
+        for (const LinkIndex link : flow.route.links()) add(link, flow.share * exchange.bytes, begun);
   Picoseconds ended = begun;
-  visit([&](const SharedFlow& flow, double bytes) {
-    double fullest = bytes / most_rate(topology_, flow);
-    for (const LinkIndex link : flow.route.links()) fullest = std::max(fullest, seconds_[link]);
+  for (const NetworkExchange& exchange : exchanges) {
+    if (phase >= exchange.flows().size()) continue;
+    const std::vector<SharedFlow>& flows = exchange.flows()[phase].flows;
+    double fullest = 0;
+    for (const SharedFlow& flow : flows) {
+      fullest = std::max(fullest, flow.share * exchange.bytes / most_rate(topology_, flow));
+      for (const LinkIndex link : flow.route.links()) fullest = std::max(fullest, seconds_[link]);
+    }
     const Picoseconds end = begun + to_picoseconds(fullest);
-    for (const LinkIndex link : flow.route.links())
-      uses_[use_of_[link]].end = std::max(uses_[use_of_[link]].end, end);
+    for (const SharedFlow& flow : flows)
+      for (const LinkIndex link : flow.route.links())
+        uses_[use_of_[link]].end = std::max(uses_[use_of_[link]].end, end);
     ended = std::max(ended, end);
-  });
+  }
   for (std::size_t u = first; u < uses_.size(); ++u) {
     use_of_[uses_[u].link] = no_index;
     seconds_[uses_[u].link] = 0;

@@ -40,7 +40,8 @@ bool is_noticed(const Topology& topology, const NetworkExchange& exchange, const
 // several pipeline ranks those of the first count.
 bool counts_traffic(const CompiledPlan& compiled, std::size_t exchange);
 
-// What exchanges that begin together put on one link in one phase, all others kept away.
+// What exchanges that begin together put on one link in one phase, all others kept away: until the phase of
+// the last of them ends that uses the link, as flows keep pace (sim/carried_traffic.h).
 struct LinkUse {
   LinkIndex link = 0;
   double bytes = 0;
@@ -54,6 +55,7 @@ class LinkUses {
 
  private:
   void add_phase(std::span<const NetworkExchange> exchanges, std::size_t phase, Picoseconds& begun);
+  void add(LinkIndex link, double bytes, Picoseconds begun);
 
   const Topology& topology_;
   std::vector<double> seconds_;  // of the present phase, by link

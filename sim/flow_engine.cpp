@@ -1,7 +1,10 @@
 #include "sim/flow_engine.h"
 
+#include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <span>
+#include <vector>
 
 #include "sim/flow_mover.h"
 
@@ -15,6 +18,12 @@ std::unique_ptr<FlowMover> new_mover(FlowSolver solver) {
 #endif
   require(solver == FlowSolver::s4u, "simrun was built without SimGrid's solver as a plug-in");
   return s4u_mover();
+}
+
+[[maybe_unused]] bool are_distinct(std::span<const LinkNumber> links) {
+  std::vector<LinkNumber> sorted(links.begin(), links.end());
+  std::ranges::sort(sorted);
+  return std::ranges::adjacent_find(sorted) == sorted.end();
 }
 
 }  // namespace
@@ -63,8 +72,8 @@ void FlowEngine::start(std::span<const LinkNumber> links, double bytes, double d
   for (std::size_t i = 0; i < links.size(); ++i) {
     require(links[i] < is_ceiling_.size(), "a flow uses a link that does not exist");
     has_link = has_link || !is_ceiling_[links[i]];
-    for (std::size_t j = 0; j < i; ++j) assert(links[i] != links[j] && "a flow uses a link twice");
   }
+  assert(are_distinct(links) && "a flow uses a link twice");
   require(has_link, "a flow needs a link");
   require(weights.empty() || weights.size() == links.size(), "a flow needs a weight for every link, or none");
   for (const double weight : weights)

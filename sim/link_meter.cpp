@@ -68,26 +68,29 @@ void LinkMeter::record_only(const std::vector<bool>& recorded) {
 
 void LinkMeter::account(LinkIndex link, Picoseconds at) {
   Presence& presence = presence_[link];
-  if (presence.flows > 0) links_[link].busy += at - presence.since;
-  if (presence.mixed) links_[link].contended += at - presence.since;
+  if (!presence.transfers.empty()) links_[link].busy += at - presence.since;
+  if (presence.transfers.size() > 1 || presence.several > 0) links_[link].contended += at - presence.since;
   presence.since = at;
 }
 
 void LinkMeter::begin(const CarriedLink& link, Index transfer, Picoseconds at) {
   account(link.link, at);
   Presence& presence = presence_[link.link];
-  if (presence.flows == 0) presence.transfer = transfer;
-  if (presence.transfer != transfer || link.several != 0) presence.mixed = true;
-  presence.flows += link.flows;
+  presence.several += link.several;
+  const auto of = std::ranges::find(presence.transfers, transfer, &TransferFlows::transfer);
+  if (of == presence.transfers.end())
+    presence.transfers.push_back({transfer, link.flows});
+  else
+    of->flows += link.flows;
 }
 
-void LinkMeter::end(const CarriedLink& link, Picoseconds at) {
+void LinkMeter::end(const CarriedLink& link, Index transfer, Picoseconds at) {
   account(link.link, at);
   Presence& presence = presence_[link.link];
-  presence.flows -= link.flows;
-  if (presence.flows > 1) return;
-  presence.mixed = false;
-  presence.transfer = no_index;
+  presence.several -= link.several;
+  const auto of = std::ranges::find(presence.transfers, transfer, &TransferFlows::transfer);
+  of->flows -= link.flows;
+  if (of->flows == 0) presence.transfers.erase(of);
 }
 
 void LinkMeter::move(LinkIndex link, double bytes, Picoseconds start, Picoseconds end) {

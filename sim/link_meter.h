@@ -40,9 +40,9 @@ class LinkMeter {
   void record_only(const std::vector<bool>& recorded);  // before anything was recorded
 
   // A flow of a transfer, or several alike, begins or ends to move bytes over the link. In order of time per
-  // link.
+  // link; contended while flows of more than one transfer do.
   void begin(const CarriedLink& link, Index transfer, Picoseconds at);
-  void end(const CarriedLink& link, Picoseconds at);
+  void end(const CarriedLink& link, Index transfer, Picoseconds at);
   void move(LinkIndex link, double bytes, Picoseconds start, Picoseconds end);
   // Whole transfers of an exchange that nobody shares its links with, or notices there, in no order of time.
   void add_alone(LinkIndex link, double bytes, Picoseconds busy);
@@ -57,10 +57,12 @@ class LinkMeter {
   std::vector<float> utilisation(LinkIndex link, double bandwidth, Picoseconds step) const;
 
  private:
+  struct TransferFlows {
+    Index transfer = 0, flows = 0;
+  };
   struct Presence {
-    Index flows = 0;
-    Index transfer = no_index;  // of the only flow, or of all; no_index: not known
-    bool mixed = false;         // flows of different transfers
+    std::vector<TransferFlows> transfers;  // those with flows
+    Index several = 0;                     // flows that stand for more than one transfer each
     Picoseconds since = 0;
   };
   void account(LinkIndex link, Picoseconds at);

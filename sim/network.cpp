@@ -78,7 +78,7 @@ void Network::stop_metering() {
                                          static_cast<double>(std::max<Picoseconds>(flow.end - flow.start, 1))
                                    : engine_.remaining(number);
     meter(number, flow.bytes - left);
-    for (const CarriedLink& link : links_of(*flow.flow)) meter_.end(link, now_);
+    for (const CarriedLink& link : links_of(*flow.flow)) meter_.end(link, flow.transfer, now_);
   }
   metering_ = false;
 }
@@ -191,7 +191,7 @@ void Network::end_flow(Index number) {
     --state.live;
     state.alone = no_index;
     if (!flow.alone) std::erase(state.shared, number);
-    if (metering_) meter_.end(link, now_);
+    if (metering_) meter_.end(link, flow.transfer, now_);
   }
   free_flows_.push_back(number);
   if (!flow.alone) meter_neighbours(*flow.flow);

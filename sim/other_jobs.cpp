@@ -24,6 +24,7 @@ ExchangeFlows flows_of(const Topology& topology, const Cluster& cluster, const O
     return collective_flows(topology, cluster, opcode_of(job.collective), devices, job.bytes);
   }
   FlowPhase phase;
+  phase.independent = true;
   for (std::size_t i = 0; i < job.from.size(); ++i)
     for (std::int64_t gpu = 0; gpu < gpus; ++gpu) {
       const Route route = topology.route(job.from[i] * gpus + gpu, job.to[i] * gpus + gpu);

@@ -293,7 +293,8 @@ class Folder {
       positions.push_back({static_cast<Index>(traffic.phases.size()), exchange.phases});
       for (Index i = exchange.first_phase; i < exchange.first_phase + exchange.phases; ++i) {
         const CarriedPhase& phase = whole.phases[i];
-        traffic.phases.push_back({phase.latency_s, static_cast<Index>(traffic.flows.size()), 0});
+        traffic.phases.push_back(
+            {phase.latency_s, static_cast<Index>(traffic.flows.size()), 0, phase.independent});
         for (Index f = phase.first_flow; f < phase.first_flow + phase.flows; ++f)
           if (kept_of.try_emplace(likeness_.flow(f), static_cast<Index>(kept.size())).second) {
             kept.push_back(keep(f));

@@ -181,7 +181,7 @@ std::string memory_table(const Plan& plan, const Timeline& timeline, const Summa
                columns, rows);
 }
 
-// A page lists the busiest links only: a job of 1,024 GPUs has thousands.
+// A page lists the most used links only: a job of 1,024 GPUs has thousands.
 constexpr std::size_t listed_links = 200;
 
 std::string link_table(const Summary& summary) {
@@ -200,9 +200,9 @@ std::string link_table(const Summary& summary) {
   }
   const std::string rest =
       count < summary.links.size()
-          ? fmt::format("; the {} busiest of {}, --json has all", count, summary.links.size())
+          ? fmt::format("; the {} most used of {}, --json has all", count, summary.links.size())
           : "";
-  return table("Links, busiest first (each direction is a link of its own" + rest + ")",
+  return table("Links, most used first (each direction is a link of its own" + rest + ")",
                {{"link", "tx leaves the GPU or NIC, rx enters it; up leads from a leaf switch to a spine"},
                 {"links", "how many links with equal figures the row stands for"},
                 {"bandwidth", "that transfers get, of one link"},

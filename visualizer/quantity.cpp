@@ -79,7 +79,7 @@ std::string in_unit(std::int64_t bytes, const MemoryUnit& unit) {
 }
 
 std::string memory_text(std::int64_t bytes) {
-  const MemoryUnit unit = memory_unit(bytes);
+  const MemoryUnit unit = memory_unit(std::abs(bytes));
   return in_unit(bytes, unit) + " " + unit.name;
 }
 

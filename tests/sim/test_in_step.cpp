@@ -2,13 +2,17 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <map>
 #include <sstream>
+#include <utility>
 
 #include "configs/load_job.h"
 #include "configs/text_file.h"
 #include "sim/collective_flows.h"
 #include "sim/exchange_costs.h"
 #include "sim/network.h"
+#include "sim/plan_job.h"
+#include "sim/simulate.h"
 #include "sim/worker.h"
 
 namespace simrun {
@@ -52,6 +56,12 @@ std::vector<std::vector<std::int64_t>> strided_groups(std::int64_t gpus, std::in
   std::vector<std::vector<std::int64_t>> all(static_cast<std::size_t>(stride));
   for (std::int64_t gpu = 0; gpu < gpus; ++gpu) all[static_cast<std::size_t>(gpu % stride)].push_back(gpu);
   return all;
+}
+
+// "node.nic.tx" of "node3.nic1.tx".
+std::string kind_of_link(std::string name) {
+  std::erase_if(name, [](char c) { return c >= '0' && c <= '9'; });
+  return name;
 }
 
 }  // namespace
@@ -103,6 +113,40 @@ TEST_CASE(
   }
   CHECK(compared > 200);
   CHECK(shared > 100);
+}
+
+TEST_CASE("both engines say the same of how busy links are where they say the same of the step") {
+  // Rings of tensor-parallel groups inside a node, and of data-parallel ones over NICs and NVLink, that
+  // overlap.
+  LoadOptions options;
+  options.preset_directories = {SIMRUN_SOURCE_DIR "/configs"};
+  const Job job = load_job_text(R"(simrun: 1
+model: {from: llama3-8b, num_hidden_layers: 2}
+training: {seq_length: 2048, micro_batch_size: 1, global_batch_size: 16, precision: bf16}
+parallelism: {tensor_model_parallel_size: 2}
+optimizer: {zero_stage: 1, overlap_grad_reduce: true, overlap_param_gather: true}
+cluster: {from: dgx_h100, nodes: 4}
+)",
+                                "job.yaml", options)
+                      .job;
+  const auto links_of = [&](EngineChoice engine) {
+    std::map<std::string, LinkTimeline> links;
+    const Timeline timeline = simulate(plan_job(job), {.engine = engine});
+    for (const LinkTimeline& link : timeline.links) links.emplace(kind_of_link(link.name), link);
+    return std::pair(timeline.step, links);
+  };
+  const auto [fast_step, fast] = links_of(EngineChoice::fast);
+  const auto [shared_step, shared] = links_of(EngineChoice::simgrid);
+  REQUIRE(static_cast<double>(shared_step) == Approx(static_cast<double>(fast_step)).epsilon(1e-3));
+  REQUIRE(fast.size() >= 4);
+  for (const auto& [kind, link] : fast) {
+    CAPTURE(kind);
+    REQUIRE(shared.contains(kind));
+    CHECK(shared.at(kind).bytes == link.bytes);
+    CHECK(
+        static_cast<double>(shared.at(kind).busy) ==
+        Approx(static_cast<double>(link.busy)).epsilon(flow_solvers().front() == FlowSolver::lmm ? 0.01 : 1));
+  }
 }
 
 }  // namespace simrun

@@ -102,6 +102,19 @@ TEST_CASE("a second transfer from the same NIC halves the first one from when it
   for (const float share : outcome.first_nic_tx) CHECK(share == Approx(1).epsilon(1e-4));
 }
 
+TEST_CASE("a link is contended while flows of two transfers use it, however many each has") {
+  LinkMeter meter(1, {});
+  const CarriedLink one{0, 1, 0}, three{0, 3, 0}, mixed{0, 2, 1};
+  meter.begin(three, 7, 0);
+  meter.begin(one, 8, 10);
+  meter.end(one, 8, 14);  // three of one transfer are left: 4 contended
+  meter.end(three, 7, 30);
+  meter.begin(mixed, 9, 40);  // stands for flows of more than one
+  meter.end(mixed, 9, 45);
+  CHECK(meter.at(0).busy == 35);
+  CHECK(meter.at(0).contended == 9);
+}
+
 TEST_CASE("both directions of a NIC are links of their own") {
   const Outcome outcome = run_postings(
       {{.at = 0, .from = 0, .to = 2, .bytes = 10e6}, {.at = 0, .from = 2, .to = 0, .bytes = 10e6}});

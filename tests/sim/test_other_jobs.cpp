@@ -98,6 +98,31 @@ TEST_CASE("another job that begins after the end is not heard of") {
   CHECK(transfer(copier(6, 5e-6, 10e-6), 0, 10).bytes == Approx(10e6));
 }
 
+TEST_CASE("a job that copies from several nodes holds up none for another") {
+  // Nodes 0 to 1 and 2 to 3, 4 MB per NIC from 0 on; those of node 2 have a tenth of the rate. A transfer
+  // from 0 to 1 shares its NIC until the first copy is over: 4 MB of each until 8 us, and 2 MB until 10. Were
+  // the copies to keep pace, each would take 0.1 of node 0's NIC.
+  const std::string text = run_in_worker([&] {
+    Cluster cluster = cluster_of_nodes(4);
+    cluster.imperfections.links = {{.name = "worn", .pattern = "node2.nic*.tx", .bandwidth_share = 0.1}};
+    cluster.imperfections.other_jobs = {
+        {.name = "copier", .from = {0, 2}, .to = {1, 3}, .bytes = 8e6, .period_s = 1}};
+    const Topology topology(cluster);
+    CarriedTraffic carried;
+    TrafficAppender appender(topology, carried);
+    carried.exchanges = {{appender.append({transfer_flows(topology, 0, 2), 6e6})}};
+    for (const PeriodicExchange& other : other_jobs_traffic(topology, cluster))
+      carried.periodic.push_back({appender.append(other.exchange), other.period, other.phase});
+    LinkMeter meter(topology.links(), {});
+    Network network(topology, std::move(carried), meter);
+    network.post(0, 0, 0, 0);
+    Picoseconds end = -1;
+    network.run([&](Index, Picoseconds date) { end = date; });
+    return std::to_string(end);
+  });
+  CHECK(text == std::to_string(10 * us));
+}
+
 TEST_CASE("the other job's collective is carried out as the job's own would be") {
   Cluster cluster = cluster_of_nodes(4);
   cluster.imperfections.other_jobs = {

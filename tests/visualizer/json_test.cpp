@@ -89,7 +89,7 @@ TEST_CASE("the JSON summary names layers of multi-token prediction where there a
   CHECK(value_of(summary_json(run.plan, run.summary), "mtp_layers") == "1");
 }
 
-TEST_CASE("the JSON summary says why its engine ran and lists all links, busiest first") {
+TEST_CASE("the JSON summary says why its engine ran and lists all links, most used first") {
   ExampleRun run = example_run({.links = true});
   run.summary.engine_reason = "no link is shared";
   run.summary.contention_bound = 0.25;

@@ -155,13 +155,13 @@ TEST_CASE("the tables have one row per pipeline rank, and say which GPU waits lo
   CHECK(unlike.find("17.80 (GPU 6)") != std::string::npos);  // 16.80 ms, and 1 ms more
 }
 
-TEST_CASE("a page lists the 200 busiest links and says how many there are") {
+TEST_CASE("a page lists the 200 most used links and says how many there are") {
   ExampleRun run = example_run();
   CHECK(page_of(run).find("<caption>Links") == std::string::npos);
   run.summary.links.assign(201, {"node0.nic0.tx", 4, 45.5e9, 1'500'000'000, 0.25, 0.001, 0.2});
   run.summary.links.back().name = "last";
   const std::string links = between(page_of(run), "<caption>Links", "</table>");
-  CHECK(links.find("the 200 busiest of 201") != std::string::npos);
+  CHECK(links.find("the 200 most used of 201") != std::string::npos);
   CHECK(links.find("<th scope=\"row\">node0.nic0.tx</th><td>4</td><td>45.5 GB/s</td><td>1.500</td>"
                    "<td>25.0 %</td><td>20.0 %</td><td>1.000 ms</td>") != std::string::npos);
   CHECK(links.find("last") == std::string::npos);

@@ -16,7 +16,7 @@ export interface Facts {
   ranks: { pp: number; multiplicity: number; gpus: number; device: number; measured?: boolean; members?: Members }[];
   gpusPerNode: number;
   useSteps: number; // a utilisation of 1 in the data
-  links: LinkFacts[]; // busiest first
+  links: LinkFacts[]; // most used first
   strings: string[];
 }
 

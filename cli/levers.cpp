@@ -201,7 +201,11 @@ std::string explain_misfit(const Plan& plan, const Timeline& timeline, const Sum
   const auto category = static_cast<Category>(largest - rank.peak.live.begin());
   const bool has_framework = plan.framework.memory.allocator != AllocatorKind::none;
   const std::string room =
-      has_framework
+      has_framework && summary.memory_limit_bytes < 0
+          ? fmt::format("{}'s {}, of which the framework alone needs {}", gpu.name,
+                        memory_text(gpu.memory_bytes),
+                        memory_text(gpu.memory_bytes - summary.memory_limit_bytes))
+      : has_framework
           ? fmt::format("the {} of {}'s {} that the framework leaves for it",
                         memory_text(summary.memory_limit_bytes), gpu.name, memory_text(gpu.memory_bytes))
           : fmt::format("the {} of {} less the {} reserved for context and communication",

@@ -71,6 +71,8 @@ std::string why_it_loses(const RankedCandidate& loser, const RankedCandidate& be
   const Evaluation& to = best.evaluation;
   if (!of.refusal.empty()) return of.refusal;
   const std::string needed = memory_text(of.peak_bytes), limit = memory_text(of.limit_bytes);
+  if (!of.fits && of.peak_bytes <= of.limit_bytes)
+    return fmt::format("does not fit: {} more than the hosts have", memory_text(of.host_excess_bytes));
   if (!of.fits && needed == limit)
     return fmt::format("does not fit: {} more than {}", memory_text(of.peak_bytes - of.limit_bytes), limit);
   if (!of.fits) return fmt::format("does not fit: {} of {}", needed, limit);
@@ -114,6 +116,13 @@ std::string nothing_fits(const PlanSearchResult& result) {
   if (nearest == result.rest.end())
     return fmt::format("no candidate can be run; the first: {}\n", result.rest.front().evaluation.refusal);
   const Evaluation& found = nearest->evaluation;
+  if (found.peak_bytes <= found.limit_bytes)
+    return fmt::format(
+        "nothing fits; the nearest needs {} of the {} that a GPU may have, but {} more than its node's host "
+        "has: "
+        "{}\n",
+        memory_text(found.peak_bytes), memory_text(found.limit_bytes), memory_text(found.host_excess_bytes),
+        describe(nearest->candidate));
   return fmt::format("nothing fits; the nearest needs {}, {} more than the {} that it may have: {}\n",
                      memory_text(found.peak_bytes), memory_text(found.peak_bytes - found.limit_bytes),
                      memory_text(found.limit_bytes), describe(nearest->candidate));
@@ -157,10 +166,11 @@ std::string json_of(const PlanBase& base, const RankedCandidate& of) {
   std::string text = fmt::format(
       "{{\"candidate\": {}, \"config\": {}, \"step_time_s\": {}, \"peak_memory_bytes\": {}, "
       "\"memory_limit_bytes\": {}, \"tokens_per_s\": {}, \"mfu\": {}, \"bubble_fraction\": {}, "
-      "\"exposed_comm_s\": {}, \"engine\": {}, \"estimated_step_time_s\": {}, \"estimated_peak_bytes\": {}",
+      "\"exposed_comm_s\": {}, \"engine\": {}, \"host_excess_bytes\": {}, \"estimated_step_time_s\": {}, "
+      "\"estimated_peak_bytes\": {}",
       json_quoted(describe(of.candidate)), json_quoted(plan_yaml(base, of)), found.step_s, found.peak_bytes,
       found.limit_bytes, found.tokens_per_s, found.mfu, found.bubble_fraction, found.exposed_s,
-      json_quoted(found.engine), estimated_s, estimated_bytes);
+      json_quoted(found.engine), found.host_excess_bytes, estimated_s, estimated_bytes);
   if (cost.seconds > 0)
     text += fmt::format(", \"training_s\": {}, \"gpu_hours\": {}, \"money\": {}, \"kilowatt_hours\": {}",
                         cost.seconds, cost.gpu_hours, cost.money, cost.kilowatt_hours);

@@ -14,6 +14,6 @@ namespace simrun {
 // what it is given to result.rest and says whether to go on.
 void approach_limit(const PlanBase& base, const std::vector<EstimatedCandidate>& lightest,
                     const PlanSearchResult& result,
-                    const std::function<bool(const std::vector<Candidate>&)>& simulate);
+                    const std::function<bool(const std::vector<EstimatedCandidate>&)>& simulate);
 
 }  // namespace simrun

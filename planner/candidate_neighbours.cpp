@@ -73,6 +73,13 @@ std::vector<Candidate> neighbours_of(const Job& job, const PlanConfig& limits, c
   return found;
 }
 
+std::vector<Candidate> balanced_neighbours_of(const PlanBase& base, const Candidate& of) {
+  std::vector<Candidate> neighbours = neighbours_of(base.job.job, base.job.plan, of);
+  for (Candidate& next : neighbours)
+    if (next.virtual_stages == of.virtual_stages) next.balance = of.balance;
+  return neighbours;
+}
+
 std::vector<Candidate> with_other_overlaps(const PlanBase& base, const std::vector<RankedCandidate>& of,
                                            std::size_t first) {
   std::vector<Candidate> overlapped;

@@ -16,6 +16,9 @@ namespace simrun {
 // expert-parallel size. In their own order.
 std::vector<Candidate> neighbours_of(const Job& job, const PlanConfig& limits, const Candidate& of);
 
+// The same with the balance of `of` where they have its virtual stages: its layers as they are dealt.
+std::vector<Candidate> balanced_neighbours_of(const PlanBase& base, const Candidate& of);
+
 // Of the first so many, those with the other overlap, where the job leaves that open.
 std::vector<Candidate> with_other_overlaps(const PlanBase& base, const std::vector<RankedCandidate>& of,
                                            std::size_t first);

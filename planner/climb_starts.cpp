@@ -22,7 +22,7 @@ std::vector<RankedCandidate> climb_starts(std::vector<RankedCandidate> fitting,
                          [](const RankedCandidate& of) { return of.evaluation.refusal.empty(); });
   const auto key = [&](const RankedCandidate& of) {
     const auto peak = static_cast<double>(of.evaluation.peak_bytes);
-    const double lacks = fits ? 0 : peak - static_cast<double>(of.evaluation.limit_bytes);
+    const std::int64_t lacks = fits ? 0 : lacking_bytes(of.evaluation);
     return std::make_tuple(lacks, goal_of(objective, of.evaluation.step_s, peak), std::cref(of.candidate));
   };
   std::ranges::sort(fitting,

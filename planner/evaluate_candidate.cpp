@@ -67,6 +67,7 @@ Evaluation evaluation_of(const PlanBase& base, const Plan& plan, const Timeline&
   found.peak_bytes = memory.peak_bytes;
   found.limit_bytes = memory.limit_bytes;
   found.fits = memory.fits;
+  found.host_excess_bytes = memory.host_excess_bytes;
   found.engine = summary.engine;
   return found;
 }

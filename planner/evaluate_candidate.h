@@ -30,8 +30,9 @@ struct Evaluation {
   double mfu = 0;
   double bubble_fraction = 0;
   double exposed_s = 0;
-  std::int64_t peak_bytes = 0;   // PlanMemory
-  std::int64_t limit_bytes = 0;  // of that GPU
+  std::int64_t peak_bytes = 0;         // PlanMemory
+  std::int64_t limit_bytes = 0;        // of that GPU
+  std::int64_t host_excess_bytes = 0;  // PlanMemory
   bool fits = false;
   std::string engine;
 };

@@ -15,6 +15,15 @@ std::int64_t largest_memory(const Cluster& cluster) {
   return most;
 }
 
+namespace {
+
+std::int64_t host_excess(const Summary& summary) {
+  return std::max<std::int64_t>(summary.host_memory_bytes - summary.host_memory_limit_bytes, 0) +
+         std::max<std::int64_t>(summary.nvme_bytes - summary.nvme_limit_bytes, 0);
+}
+
+}  // namespace
+
 PlanMemory plan_memory(const Summary& summary, std::int64_t max_memory) {
   const LargestPeak& largest = summary.largest_peak;
   const std::int64_t limit = max_memory > 0 ? std::min(max_memory, largest.limit_bytes) : largest.limit_bytes;
@@ -22,8 +31,9 @@ PlanMemory plan_memory(const Summary& summary, std::int64_t max_memory) {
       max_memory > 0 ? std::min(max_memory, summary.memory_limit_bytes) : summary.memory_limit_bytes;
   // Whichever of the two lacks more.
   if (!summary.fits && summary.peak_memory_bytes - own_limit >= largest.bytes - limit)
-    return {summary.peak_memory_bytes, own_limit, summary.peak_gpu, false};
-  return {largest.bytes, limit, largest.gpu, summary.fits && summary.host_fits && largest.bytes <= limit};
+    return {summary.peak_memory_bytes, own_limit, summary.peak_gpu, false, host_excess(summary)};
+  return {largest.bytes, limit, largest.gpu, summary.fits && summary.host_fits && largest.bytes <= limit,
+          host_excess(summary)};
 }
 
 }  // namespace simrun

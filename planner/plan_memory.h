@@ -12,8 +12,9 @@ namespace simrun {
 // most bytes. That one is what PlanConfig::max_memory is held against, and what least memory means.
 struct PlanMemory {
   std::int64_t peak_bytes = 0, limit_bytes = 0;
-  std::string gpu;  // its kind
-  bool fits = false;
+  std::string gpu;                     // its kind
+  bool fits = false;                   // the hosts' included
+  std::int64_t host_excess_bytes = 0;  // above the memory of a node's host, and above its NVMe
 };
 
 // Of the cluster's largest GPU; bytes.

@@ -63,20 +63,18 @@ void take_evaluations(const std::vector<RankedCandidate>& known, std::vector<Ran
       one.evaluation = *found->second;
 }
 
-namespace {
-
-// Of its limit, what a candidate's fullest GPU needs.
-double share_of_limit(const RankedCandidate& of) {
-  return static_cast<double>(of.evaluation.peak_bytes) /
-         static_cast<double>(std::max<std::int64_t>(of.evaluation.limit_bytes, 1));
+std::int64_t lacking_bytes(const Evaluation& of) {
+  return std::max<std::int64_t>(of.peak_bytes - of.limit_bytes, 0) + of.host_excess_bytes;
 }
+
+namespace {
 
 template <typename Candidates>
 auto nearest_in(Candidates& of) {
   auto nearest = of.end();
   for (auto one = of.begin(); one != of.end(); ++one)
     if (one->evaluation.refusal.empty() &&
-        (nearest == of.end() || share_of_limit(*one) < share_of_limit(*nearest)))
+        (nearest == of.end() || lacking_bytes(one->evaluation) < lacking_bytes(nearest->evaluation)))
       nearest = one;
   return nearest;
 }

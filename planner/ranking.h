@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <set>
 #include <vector>
 
@@ -26,7 +27,10 @@ void sort_by_goal(std::vector<RankedCandidate>& of, PlanObjective objective);
 // Those that none beats in both time and memory, fastest first.
 std::vector<RankedCandidate> pareto_of(std::vector<RankedCandidate> of);
 
-// The one that lacks least of its memory, of those that can be run; end() where none can.
+// What its fullest GPU needs beyond its limit, and a node's host beyond its own.
+std::int64_t lacking_bytes(const Evaluation& of);
+
+// The one that lacks least memory, of those that can be run; end() where none can.
 std::vector<RankedCandidate>::iterator nearest_to_fit(std::vector<RankedCandidate>& of);
 std::vector<RankedCandidate>::const_iterator nearest_to_fit(const std::vector<RankedCandidate>& of);
 

@@ -56,8 +56,12 @@ class Search {
   // Those that were not yet.
   void simulate(const std::vector<Candidate>& of, PlanSearchResult& result) {
     std::vector<EstimatedCandidate> next;
-    for (const Candidate& one : of)
-      if (!simulated_.contains(one)) next.push_back({one, {}});
+    next.reserve(of.size());
+    for (const Candidate& one : of) next.push_back({one, {}});
+    simulate_new(std::move(next), result);
+  }
+  void simulate_new(std::vector<EstimatedCandidate> next, PlanSearchResult& result) {
+    std::erase_if(next, [&](const EstimatedCandidate& of) { return simulated_.contains(of.candidate); });
     if (next.empty() || result.was_stopped) return;
     simulate(next, result.evaluated + static_cast<std::int64_t>(next.size()), result);
   }
@@ -96,7 +100,6 @@ class Search {
   }
 
   void rank(PlanSearchResult& result) {
-    lighten(result);
     add_overlapped(result);
     sort_by_goal(fitting_, limits_.minimise);
     const auto best = static_cast<std::size_t>(limits_.best);
@@ -117,11 +120,22 @@ class Search {
     if (result.best.empty()) time_nearest(result);
   }
 
+  // Where nothing fits with layers as equal as they lie: moved to where the fullest rank has less.
+  void lighten(PlanSearchResult& result) {
+    if (result.was_stopped || !fitting_.empty() || has_kinds() || !result.has_estimates) return;
+    const auto goes_on = [&](const PlanSearchProgress& at) {
+      return !(result.was_stopped = !evaluator_.goes_on(at));
+    };
+    simulate(lightest_pipelines(base_, most_dealt, goes_on), result);
+    simulate(other_schedules_of(base_, result.rest, std::numeric_limits<double>::infinity()), result);
+  }
+
   void approach(const EstimatedShare& share, PlanSearchResult& result) {
-    if (result.was_stopped || !fitting_.empty() || has_kinds()) return;
-    approach_limit(base_, first_lightest(share), result, [&](const std::vector<Candidate>& next) {
-      simulate(next, result);
-      return fitting_.empty() && !result.was_stopped;
+    const auto nothing_fits = [&] { return fitting_.empty() && !result.was_stopped && !has_kinds(); };
+    if (!nothing_fits()) return;
+    approach_limit(base_, first_lightest(share), result, [&](const std::vector<EstimatedCandidate>& next) {
+      simulate_new(next, result);
+      return nothing_fits();
     });
   }
 
@@ -147,16 +161,6 @@ class Search {
       (share.found[i].refusal.empty() && share.found[i].fits ? fitting_ : result.rest).push_back(ranked);
     }
     evaluated_ = result.evaluated;
-  }
-
-  // Where nothing fits with layers as equal as they lie: moved to where the fullest rank has less.
-  void lighten(PlanSearchResult& result) {
-    if (result.was_stopped || !fitting_.empty() || has_kinds() || !result.has_estimates) return;
-    const auto goes_on = [&](const PlanSearchProgress& at) {
-      return !(result.was_stopped = !evaluator_.goes_on(at));
-    };
-    simulate(lightest_pipelines(base_, most_dealt, goes_on), result);
-    simulate(other_schedules_of(base_, result.rest, std::numeric_limits<double>::infinity()), result);
   }
 
   // What is told of where nothing fits has shared links, too.
@@ -200,17 +204,13 @@ class Search {
   }
 
   bool has_kinds() const { return GpuKinds(base_.job.job.cluster).count() > 1; }
-  // From the best to its neighbours, as long as one is better: what is faster though its estimate lies behind
-  // others' often differs from the best in one choice.
+  // From the best to its neighbours, as long as one is better: a wrong estimate is often one choice away.
   void improve(PlanSearchResult& result) {
     for (int round = 0; round < most_rounds && !result.best.empty() && !result.was_stopped; ++round) {
       const RankedCandidate best = result.best.front();
       // The climb of what is balanced over kinds is add_balanced()'s.
       if (best.candidate.is_as_written || (!best.candidate.balance.empty() && has_kinds())) return;
-      std::vector<Candidate> neighbours = neighbours_of(base_.job.job, limits_, best.candidate);
-      for (Candidate& of : neighbours)
-        if (of.virtual_stages == best.candidate.virtual_stages) of.balance = best.candidate.balance;
-      try_all(neighbours, result);
+      try_all(balanced_neighbours_of(base_, best.candidate), result);
       if (result.was_stopped || result.best.front().candidate == best.candidate) return;
     }
   }
@@ -391,6 +391,7 @@ PlanSearchResult search_jobs(const PlanBase& base, const PlanSearchOptions& aske
   search.simulate_most_promising(share.shortlist, result);
   search.simulate(lightened(base, share.heavy), result);
   if (!result.has_estimates) search.climb_from_starts(result);
+  search.lighten(result);
   search.approach(share, result);
   search.rank(result);
   add_balanced(base, options, result);

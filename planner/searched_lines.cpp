@@ -84,9 +84,9 @@ std::string evaluated_line(const Candidate& candidate, const Evaluation& found) 
   for (char& c : refusal)
     if (c == '\n' || c == '\t' || c == '\r') c = ' ';
   return candidate_fields(candidate) +
-         fmt::format("\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t", found.step_s, found.tokens_per_s, found.mfu,
-                     found.bubble_fraction, found.exposed_s, found.peak_bytes, found.limit_bytes,
-                     int{found.fits}, found.engine.empty() ? "-" : found.engine) +
+         fmt::format("\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t", found.step_s, found.tokens_per_s,
+                     found.mfu, found.bubble_fraction, found.exposed_s, found.peak_bytes, found.limit_bytes,
+                     int{found.fits}, found.host_excess_bytes, found.engine.empty() ? "-" : found.engine) +
          refusal;
 }
 
@@ -102,7 +102,7 @@ std::optional<std::pair<Candidate, Evaluation>> read_evaluated_line(const std::s
   int fits = 0;
   if (!read_candidate_fields(in, candidate)) return std::nullopt;
   in >> found.step_s >> found.tokens_per_s >> found.mfu >> found.bubble_fraction >> found.exposed_s >>
-      found.peak_bytes >> found.limit_bytes >> fits >> found.engine;
+      found.peak_bytes >> found.limit_bytes >> fits >> found.host_excess_bytes >> found.engine;
   if (!in) return std::nullopt;
   found.fits = fits != 0;
   if (found.engine == "-") found.engine.clear();

@@ -115,6 +115,15 @@ TEST_CASE("wrong limits of a search are refused together, each at its place", "[
                                scratch.file("best.yaml"));
   CHECK(roomy.output.find("plan.max_memory is 200.0 GiB, more than the largest GPU has ") !=
         std::string::npos);
+  const Ran hosts =
+      run_simrun("--plan " + planned_job +
+                 " --set offload.optimizer=cpu --set \"cluster.host={memory: 1 MiB, "
+                 "memory_bandwidth: 400 GB/s, flops: 9 TFLOP/s, pcie_bandwidth: 31.5 GB/s}\" -o " +
+                 scratch.file("best.yaml"));
+  CAPTURE(hosts.output);
+  CHECK(hosts.code == 3);
+  CHECK(hosts.output.find(" more than its node's host has: ") != std::string::npos);
+  CHECK(hosts.output.find(" -") == std::string::npos);  // no negative number of bytes
   const Ran json = run_simrun("--plan " + planned_job + " --json --set plan.max_memory='1 MiB' -o " +
                               scratch.file("best.yaml"));
   CHECK(json.code == 3);

@@ -65,12 +65,18 @@ TEST_CASE(
   CHECK(ran.output.find("lever") != std::string::npos);
   CHECK(ran.output.find("reserved for context") != std::string::npos);
   CHECK(fs::exists(scratch.file("a.html")));
-  const Ran under =
-      run_simrun(tiny + " --no-html --set 'cluster.gpu={from: a100_sxm_80gb, memory: 2060 MiB}'" +
-                 " --set 'framework={from: megatron_core, memory: {context: 1600 MiB}}'");
+  const auto with_framework = [&](const std::string& memory) {
+    return run_simrun(tiny + " --no-html --set 'cluster.gpu={from: a100_sxm_80gb, memory: " + memory + "}'" +
+                      " --set 'framework={from: megatron_core, memory: {context: 1600 MiB}}'");
+  };
+  const Ran under = with_framework("5017 MiB");
   CAPTURE(under.output);
   CHECK(under.code == 3);
   CHECK(under.output.find("that the framework leaves for it") != std::string::npos);
+  const Ran without_room = with_framework("2060 MiB");
+  CAPTURE(without_room.output);
+  CHECK(without_room.code == 3);
+  CHECK(without_room.output.find("2.0 GiB, of which the framework alone needs 4.9 GiB") != std::string::npos);
 }
 
 TEST_CASE("program: what is wrong with the command line is said in one line, exit 2") {

@@ -148,6 +148,7 @@ TEST_CASE("what processes tell one another is read back to the bit") {
   found.step_s = 0.1 + 0.2;
   found.bubble_fraction = 1.0 / 3;
   found.peak_bytes = 123456789012345;
+  found.host_excess_bytes = 987654321098;
   found.fits = true;
   found.engine = "fast";
   const auto read = read_evaluated_line(evaluated_line(candidate, found));
@@ -156,6 +157,7 @@ TEST_CASE("what processes tell one another is read back to the bit") {
   CHECK(read->second.step_s == found.step_s);
   CHECK(read->second.bubble_fraction == found.bubble_fraction);
   CHECK(read->second.peak_bytes == found.peak_bytes);
+  CHECK(read->second.host_excess_bytes == found.host_excess_bytes);
   CHECK(read->second.engine == "fast");
   const Estimate estimate{2.0 / 3, 1e11 / 7, 8e10};
   const auto estimated = read_estimated_line(estimated_line(candidate, estimate));

@@ -222,12 +222,12 @@ void write_experts(RowJob& made) {
   };
   if (!made.row[Column::ep].empty())
     made.job.set("parallelism.expert_model_parallel_size", made.row[Column::ep]);
+  if (made.job.has("parallelism.expert_tensor_parallel_size")) return;
   const std::int64_t ranks = size(Column::tp) * size(Column::cp) * size(Column::dp);
-  if (made.job.has("parallelism.expert_tensor_parallel_size") ||
-      ranks % (size(Column::ep) * size(Column::tp)) == 0)
-    return;
-  made.job.set("parallelism.expert_tensor_parallel_size", "1");
-  made.assumed.push_back("expert tensor parallel 1");
+  const bool divides = ranks % (size(Column::ep) * size(Column::tp)) == 0;
+  if (!divides) made.job.set("parallelism.expert_tensor_parallel_size", "1");
+  if (size(Column::tp) > 1)
+    made.assumed.push_back(fmt::format("expert tensor parallel {}", divides ? size(Column::tp) : 1));
 }
 
 }  // namespace

@@ -256,4 +256,48 @@ TEST_CASE("row: norms and activations that are recomputed by name keep every pro
   CHECK(recompute.saved.size() == 5);
 }
 
+TEST_CASE("row: tensor parallelism of experts is read in every spelling, and told where it is assumed") {
+  const auto row = [](const std::string& notes) {
+    return load_row({{Column::source, "Megatron-LM"},
+                     {Column::model, "Mixtral-8x7B"},
+                     {Column::n_experts, "8"},
+                     {Column::topk, "2"},
+                     {Column::tp, "2"},
+                     {Column::pp, "1"},
+                     {Column::ep, "4"},
+                     {Column::hardware, "8 x H100 80GB"},
+                     {Column::notes, notes}});
+  };
+  for (const char* notes : {"ETP=1", "ETP1", "TP2 ETP 1 EP4", "expert tensor parallel 1", "expert TP=1",
+                            "expert_tensor_parallel_size=1", "--expert-tensor-parallel-size 1"}) {
+    CAPTURE(notes);
+    const LoadedRow read = row(notes);
+    CHECK(read.job.parallelism.expert_tensor_parallel_size == 1);
+    CHECK(std::ranges::find(read.made.assumed, "expert tensor parallel 1") == read.made.assumed.end());
+  }
+  const LoadedRow unsaid = row("");
+  CHECK(unsaid.job.parallelism.expert_tensor_parallel_size == 2);
+  CHECK(std::ranges::find(unsaid.made.assumed, "expert tensor parallel 2") != unsaid.made.assumed.end());
+}
+
+TEST_CASE("row: what is compiled, gathered once and reduced in bf16 is read in the words of its flags") {
+  const auto job = [](const std::string& notes, const char* source = "torchtitan") {
+    return load_row({{Column::source, source},
+                     {Column::tp, "1"},
+                     {Column::pp, "1"},
+                     {Column::zero_stage, ""},
+                     {Column::notes, notes}})
+        .job;
+  };
+  for (const char* notes : {"torch.compile not enabled", "without torch.compile", "torch.compile disabled"}) {
+    CAPTURE(notes);
+    CHECK(job(notes).framework.name == "torchtitan_eager");
+  }
+  CHECK(job("with torch.compile, loss not compiled").framework.name != "torchtitan_eager");
+  CHECK(job("FSDP2, reshard_after_forward=never").optimizer.reshard_after_forward == false);
+  CHECK(job("FSDP2").optimizer.reshard_after_forward == true);
+  CHECK(job("--grad-reduce-in-bf16", "Megatron-LM").optimizer.main_grads_dtype == Dtype::bf16);
+  CHECK(job("grad_reduce_in_bf16=False", "Megatron-LM").optimizer.main_grads_dtype == Dtype::fp32);
+}
+
 }  // namespace simrun

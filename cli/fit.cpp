@@ -12,6 +12,7 @@
 #include "cli/measured_file.h"
 #include "cli/outputs.h"
 #include "configs/diagnostics.h"
+#include "configs/name_hints.h"
 #include "configs/presets.h"
 #include "validation/fit.h"
 #include "validation/hardware_text.h"

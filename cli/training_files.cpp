@@ -72,6 +72,8 @@ TrainingFiles read_training_files(const ExecuteFlags& flags, const Input& input)
       const std::string why = text_refusal(input.plan, *files.text);
       if (!why.empty()) refuse(faults, input, *flags.data, why);
     }
+  const std::string unsaved = saved_optimizer(input.plan).refusal;
+  bool is_told = !flags.save || unsaved.empty();
   if (flags.load)
     if (std::optional<std::string> bytes = read_file(*flags.load, faults)) {
       try {
@@ -79,13 +81,12 @@ TrainingFiles read_training_files(const ExecuteFlags& flags, const Input& input)
         const ResumedParameters resumed(*files.start, input.plan);
         if (!resumed.mismatch().empty())
           refuse(faults, input, *flags.load, "the checkpoint " + resumed.mismatch());
+        is_told = is_told || resumed.mismatch().ends_with(unsaved);
       } catch (const CheckpointError& error) {
         faults.push_back({{*flags.load, 0, 0}, fmt::format("the checkpoint {}", error.what()), ""});
       }
     }
-  if (flags.save)
-    if (const std::string why = saved_optimizer(input.plan).refusal; !why.empty())
-      refuse(faults, input, *flags.save, why);
+  if (!is_told) refuse(faults, input, *flags.save, unsaved);
   if (!faults.empty()) throw ConfigError(std::move(faults));
   return files;
 }

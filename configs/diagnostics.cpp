@@ -1,12 +1,10 @@
 #include "configs/diagnostics.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <fstream>
-#include <iterator>
 
 namespace simrun {
 namespace {
@@ -107,15 +105,6 @@ std::string closest(const std::string& word, const std::vector<std::string>& can
     }
   }
   return best;
-}
-
-std::string did_you_mean(const std::string& word, const std::vector<std::string>& candidates) {
-  std::vector<std::string> meant;
-  std::ranges::copy_if(candidates, std::back_inserter(meant),
-                       [&](const std::string& of) { return of.starts_with(word + "_"); });
-  if (const std::string near = meant.empty() ? closest(word, candidates) : ""; !near.empty())
-    meant.push_back(near);
-  return meant.empty() ? "" : fmt::format("did you mean '{}'?", fmt::join(meant, "' or '"));
 }
 
 }  // namespace simrun

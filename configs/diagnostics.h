@@ -42,8 +42,4 @@ std::string render(const std::vector<Diagnostic>& diagnostics);
 // away.
 std::string closest(const std::string& word, const std::vector<std::string>& candidates);
 
-// "did you mean 'a100_sxm_40gb' or 'a100_sxm_80gb'?" of candidates that begin with the word and '_', else of
-// the nearest; "" where none is near.
-std::string did_you_mean(const std::string& word, const std::vector<std::string>& candidates);
-
 }  // namespace simrun

@@ -105,6 +105,34 @@ constexpr std::string_view expert_keys[] = {
     "num_experts_per_tok", "n_shared_experts", "moe_intermediate_size", "moe_ffn_hidden_size",
     "moe_router_topk",     "moe_layer_freq",   "router_aux_loss_coef",  "output_router_logits"};
 
+// Names of one and the same thing in Hugging Face's configs, Megatron-LM's arguments, torchtitan's and the
+// original repositories of models.
+using Synonyms = std::vector<std::string>;
+const std::vector<Synonyms>& synonyms() {
+  static const std::vector<Synonyms> table = {
+      {"num_hidden_layers", "n_layer", "num_layers", "n_layers", "layers"},
+      {"hidden_size", "n_embd", "d_model", "dim", "hidden_dim", "embed_dim", "model_dim"},
+      {"num_attention_heads", "n_head", "n_heads", "num_heads"},
+      {"num_key_value_heads", "num_query_groups", "n_kv_heads", "num_kv_heads", "n_kv_head", "kv_n_heads"},
+      {"intermediate_size", "ffn_hidden_size", "n_inner", "d_ff", "ffn_dim", "ffn_hidden_dim", "inter_dim",
+       "mlp_hidden_size"},
+      {"max_position_embeddings", "n_positions", "max_seq_len", "block_size"},
+      {"head_dim", "kv_channels", "d_kv", "d_head", "head_size"},
+      {"num_local_experts", "num_experts", "n_routed_experts", "num_moe_experts", "moe_num_experts",
+       "n_experts"},
+      {"num_experts_per_tok", "moe_router_topk", "moe_top_k", "top_k", "moe_topk"},
+      {"moe_intermediate_size", "moe_ffn_hidden_size", "moe_inter_dim"},
+      {"n_shared_experts", "num_shared_experts"},
+      {"vocab_size", "n_vocab", "padded_vocab_size"},
+      {"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "layernorm_epsilon", "norm_epsilon",
+       "norm_eps"},
+      {"rope_theta", "rotary_base", "rotary_emb_base"},
+      {"sliding_window", "window_size"},
+      {"tie_word_embeddings", "share_embeddings_and_output_weights"},
+  };
+  return table;
+}
+
 struct OwnKeys {
   std::string_view section;
   std::vector<std::string> keys;
@@ -228,6 +256,24 @@ std::string same_words_elsewhere(const std::string& section, const std::string& 
   return meant.size() == 1 ? meant[0] : "";
 }
 
+bool holds(const std::vector<std::string>& keys, const std::string& key) {
+  return std::ranges::find(keys, key) != keys.end();
+}
+
+// The section's own name for what the key is a name of; "": it has none.
+std::string own_synonym(const std::string& key, const std::vector<std::string>& known_keys) {
+  for (const Synonyms& names : synonyms())
+    if (holds(names, key))
+      for (const std::string& name : names)
+        if (holds(known_keys, name)) return name;
+  return "";
+}
+
+bool has_experts(const std::vector<std::string>& known_keys) {
+  return std::ranges::any_of(expert_keys,
+                             [&](std::string_view key) { return holds(known_keys, std::string(key)); });
+}
+
 // In their order: a key that was asked for twice is known twice.
 std::vector<std::string> each_once(const std::vector<std::string>& keys) {
   std::vector<std::string> once;
@@ -241,10 +287,13 @@ std::vector<std::string> each_once(const std::vector<std::string>& keys) {
 std::string hint_for_unknown_key(const std::string& section, const std::string& key,
                                  const std::vector<std::string>& known_keys) {
   if (key == "<<") return "YAML merge keys are not accepted; `from: file` starts from another file.";
-  if (section == "model" && std::ranges::find(expert_keys, key) != std::end(expert_keys))
+  if (const std::string meant = own_synonym(key, known_keys); !meant.empty())
+    return fmt::format("did you mean '{}'?", meant);
+  if (section == "model" && std::ranges::find(expert_keys, key) != std::end(expert_keys) &&
+      !has_experts(known_keys))
     return "this family has no experts; mixtral, qwen3_moe and deepseek_v3 have, and gpt with num_experts.";
   for (const OwnKeys& own : own_keys())
-    if (own.section != section && std::ranges::find(own.keys, key) != own.keys.end())
+    if (own.section != section && holds(own.keys, key))
       return fmt::format("it belongs in '{}'.", own.section);
   for (const ForeignKey& foreign : foreign_keys)
     if (foreign.key == key) return fmt::format("{} calls it so; here it is {}.", foreign.tool, foreign.ours);

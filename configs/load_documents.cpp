@@ -103,7 +103,7 @@ void read_drawn(SectionReader& keys, DocumentConfig& documents) {
   const std::string word = keys.word("distribution", {{"fixed", "uniform", "lognormal"}, {}}, "fixed");
   documents.lengths = word.empty() ? DocumentLengths::fixed : distributions().at(word);
   documents.origin = fmt::format("{}, mean {}", word, documents.mean);
-  if (documents.lengths == DocumentLengths::lognormal) {
+  if (documents.lengths == DocumentLengths::lognormal || (word.empty() && keys.has("sigma"))) {
     documents.sigma = keys.real("sigma", sigmas, 1.0);
     documents.origin += fmt::format(", sigma {:g}", documents.sigma);
   }

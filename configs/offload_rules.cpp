@@ -1,10 +1,17 @@
 // What the offload section needs of the others.
 #include <fmt/format.h>
 
+#include <string>
+
 #include "configs/job_rules.h"
 
 namespace simrun {
 namespace {
+
+// What was written was refused or could not be read: what follows from it is no problem of its own.
+bool has_no_value(const Reading& reading, const std::string& path) {
+  return reading.is_refused(path) || reading.is_partial(path);
+}
 
 void check_hardware(Reading& reading, const Job& job) {
   const Offload& offload = job.offload;
@@ -27,7 +34,8 @@ void check_hardware(Reading& reading, const Job& job) {
 void check_optimizer(Reading& reading, const Job& job) {
   const Offload& offload = job.offload;
   if (offload.optimizer == OffloadTarget::none) {
-    if (reading.positions.contains("offload.optimizer_fraction") && !reading.is_refused("offload.optimizer"))
+    if (reading.positions.contains("offload.optimizer_fraction") &&
+        !has_no_value(reading, "offload.optimizer"))
       reading.problem("offload.optimizer_fraction", "nothing of the optimizer is offloaded",
                       "write offload.optimizer: cpu as well.");
     return;
@@ -45,22 +53,25 @@ void check_optimizer(Reading& reading, const Job& job) {
 void check_parameters(Reading& reading, const Job& job) {
   const Offload& offload = job.offload;
   if (offload.parameters == OffloadTarget::none) return;
-  if (job.optimizer.zero_stage != 3)
+  if (job.optimizer.zero_stage != 3 && !has_no_value(reading, "optimizer.zero_stage"))
     reading.problem("offload.parameters",
                     fmt::format("parameters are gathered from their hosts in zero_stage 3, not {}",
                                 job.optimizer.zero_stage),
                     "optimizer.zero_stage: 3.");
-  if (offload.optimizer == OffloadTarget::none || offload.optimizer_fraction < 1)
+  const bool is_known =
+      !has_no_value(reading, "offload.optimizer") && !has_no_value(reading, "offload.optimizer_fraction");
+  if (is_known && (offload.optimizer == OffloadTarget::none || offload.optimizer_fraction < 1))
     reading.problem("offload.parameters", "parameters on the hosts are updated there, all of them",
                     "offload.optimizer: cpu or nvme, with optimizer_fraction 1.");
 }
 
 void check_activations(Reading& reading, const Job& job) {
   const Offload& offload = job.offload;
-  if (offload.activations == OffloadTarget::none && offload.activation_layers > 0)
+  if (offload.activations == OffloadTarget::none && offload.activation_layers > 0 &&
+      !has_no_value(reading, "offload.activations"))
     reading.problem("offload.activation_layers", "no activations are offloaded",
                     "write offload.activations: cpu as well.");
-  if (offload.activation_layers > job.model.num_layers)
+  if (offload.activation_layers > job.model.num_layers && job.model.num_layers > 0)
     reading.problem(
         "offload.activation_layers",
         fmt::format("activations of {} layers, of {}", offload.activation_layers, job.model.num_layers),

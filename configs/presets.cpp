@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "configs/name_hints.h"
 #include "configs/part_of_node.h"
 #include "configs/text_file.h"
 
@@ -35,14 +36,20 @@ const ConfigNode* parsed_already(const std::string& path, const PresetSearch& se
   return found == search.parsed->end() ? nullptr : &found->second;
 }
 
-// gpt2.yaml may be a job whose model is `from: gpt2`.
-bool is_job(const fs::path& path, const PresetSearch& search) {
+// gpt2.yaml may be a job whose model is `from: gpt2`, and gpt2.json what --json said of it or will say.
+bool is_preset(const fs::path& path, const PresetSearch& search) {
+  const auto is_another = [](const ConfigNode& tree) {
+    return tree.find("simrun") != nullptr || tree.find("schema_version") != nullptr;
+  };
   if (const ConfigNode* tree = parsed_already(path.lexically_normal().string(), search))
-    return tree->find("simrun") != nullptr;
+    return !is_another(*tree);
   std::vector<Diagnostic> ignored;
   const TextFile file = read_text_file(path.string());
-  if (!file.text || file.text->find("simrun") == std::string::npos) return false;
-  return read_yaml(*file.text, path.string(), ignored).find("simrun") != nullptr;
+  if (!file.text) return true;
+  if (file.text->empty()) return false;
+  const bool may_be_another = file.text->find("simrun") != std::string::npos ||
+                              file.text->find("schema_version") != std::string::npos;
+  return !may_be_another || !is_another(read_yaml(*file.text, path.string(), ignored));
 }
 
 bool is_one_of(const fs::path& path, const std::vector<std::string>& files) {
@@ -57,8 +64,8 @@ struct FoundPreset {
   bool is_circle = false;  // the only such file is one that led here
 };
 
-// The first file of that name that is not in `chain`, the files that led here. A job is taken only where
-// nothing else has the name.
+// The first file of that name that is not in `chain`, the files that led here. A job or a result is taken
+// only where nothing else has the name.
 FoundPreset find_preset(const ConfigNode& name, const std::string& folder_name, const PresetSearch& search,
                         const std::vector<std::string>& chain) {
   FoundPreset found;
@@ -70,7 +77,7 @@ FoundPreset find_preset(const ConfigNode& name, const std::string& folder_name, 
       const std::string path = candidate.lexically_normal().string();
       if (is_one_of(candidate, chain))
         found.is_circle = !found.path;
-      else if (!is_job(candidate, search))
+      else if (is_preset(candidate, search))
         return {path, false};
       else if (!found.path)
         found = {path, false};

@@ -64,14 +64,11 @@ SourcePosition Reading::position_of(std::string path) const {
 }
 
 void Reading::problem(const std::string& path, std::string message, std::string hint) {
+  refused.insert(path);
   problems.push_back({position_of(path), std::move(message), std::move(hint)});
 }
 
-bool Reading::is_refused(const std::string& path) const {
-  const auto written = positions.find(path);
-  return written != positions.end() &&
-         std::ranges::find(problems, written->second, &Diagnostic::position) != problems.end();
-}
+bool Reading::is_refused(const std::string& path) const { return refused.contains(path); }
 
 void Reading::missing(const std::string& section, const std::string& example) {
   problems.push_back({{file, 1, 1},
@@ -247,6 +244,7 @@ std::string SectionReader::checked_word(const std::string& key, const ConfigNode
   const std::string one_of = fmt::format("one of {}.", fmt::join(rule.accepted, ", "));
   if (std::ranges::find(rule.accepted, node.text) != rule.accepted.end()) return node.text;
   if (!rule.file_ending.empty() && node.text.ends_with(rule.file_ending)) return node.text;
+  reading_.refused.insert(path_of(key));
   if (const auto known = rule.refused.find(node.text); known != rule.refused.end()) {
     reading_.problems.push_back({node.position, known->second, one_of});
     return "";

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,7 @@ struct Reading {
   // Dotted paths of sections whose `from` could not be read: only what is written is judged, nothing is
   // missing.
   std::vector<std::string> partial_sections;
+  std::set<std::string> refused;  // dotted paths of keys and sections that a problem was told of
 
   // Where `path` is written; for a default, its section; else the file as a whole.
   SourcePosition position_of(std::string path) const;

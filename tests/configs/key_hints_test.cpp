@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
+#include "configs/name_hints.h"
 #include "small_job.h"
 
 namespace simrun {
@@ -46,6 +47,42 @@ TEST_CASE("a key of other words is refused with those that share some") {
   CHECK(hint("parallelism", "tensor_degree") == "did you mean 'tensor_model_parallel_size'?");
   CHECK(hint("cluster", "nodes_per_lef") == "did you mean 'nodes_per_leaf' in 'cluster.fabric'?");
   CHECK(hint("parallelism", "num_bananas").empty());
+}
+
+TEST_CASE("a model's key under one of its other names is refused with this family's") {
+  const auto hint = [](const std::string& family, const std::string& key) {
+    const std::string text =
+        edited("model_type: gpt\n", "model_type: " + family + "\n  " + key + ": 2  # extra\n");
+    for (const Diagnostic& problem : problems_of(text))
+      if (problem.message == "unknown key '" + key + "' in 'model'" && problem.position.line == 4)
+        return problem.hint;
+    return std::string("not refused");
+  };
+  CHECK(hint("llama", "num_query_groups") == "did you mean 'num_key_value_heads'?");
+  CHECK(hint("llama", "n_kv_heads") == "did you mean 'num_key_value_heads'?");
+  CHECK(hint("llama", "ffn_hidden_size") == "did you mean 'intermediate_size'?");
+  CHECK(hint("llama", "n_layers") == "did you mean 'num_hidden_layers'?");
+  CHECK(hint("llama", "layers") == "did you mean 'num_hidden_layers'?");
+  CHECK(hint("mixtral", "moe_router_topk") == "did you mean 'num_experts_per_tok'?");
+  CHECK(hint("gpt2", "num_hidden_layers") == "did you mean 'n_layer'?");
+  CHECK(hint("llama", "num_experts") ==
+        "this family has no experts; mixtral, qwen3_moe and deepseek_v3 have, and gpt with num_experts.");
+}
+
+TEST_CASE("an unknown preset is refused with those that its words may mean") {
+  const std::vector<std::string> names = {"codellama-34b", "dgx_h100",   "gpt2",
+                                          "gpt3-175b",     "h100_nvl_8", "llama2-70b",
+                                          "llama3-8b",     "llama3-70b", "qwen2.5-7b"};
+  CHECK(did_you_mean("gpt3", names) == "did you mean 'gpt3-175b'?");
+  CHECK(did_you_mean("h100_dgx", names) == "did you mean 'dgx_h100'?");
+  CHECK(did_you_mean("H100", names) == "did you mean 'dgx_h100' or 'h100_nvl_8'?");
+  CHECK(did_you_mean("llama-70b", names) == "did you mean 'llama2-70b' or 'llama3-70b'?");
+  CHECK(did_you_mean("lama3-8b", names) == "did you mean 'llama3-8b'?");
+  CHECK(did_you_mean("models/Llama_3_8B.yaml", names) == "did you mean 'llama3-8b'?");
+  CHECK(did_you_mean("Qwen/Qwen2.5-7B-Instruct", names) == "did you mean 'qwen2.5-7b'?");
+  CHECK(did_you_mean("banana", names).empty());
+  CHECK(did_you_mean("/", names).empty());
+  CHECK(did_you_mean("a", {"a1", "a2", "a3", "a4", "a5", "a6"}) == "one of a1, a2, a3, a4, a5, a6.");
 }
 
 }  // namespace

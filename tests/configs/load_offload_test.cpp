@@ -71,6 +71,17 @@ TEST_CASE("an offload tells no consequence of another problem as one of its own"
   CAPTURE(refused);
   CHECK(refused.find("gpu") != std::string::npos);
   CHECK(refused.find("nothing of the optimizer is offloaded") == std::string::npos);
+  CHECK(messages(edited("cluster:",
+                        "optimizer: {zero_stage: 3}\noffload: {optimizer: gpu, parameters: cpu}\ncluster:"))
+            .find("updated there") == std::string::npos);
+  CHECK(messages(edited("cluster:", "offload: {activations: gpu, activation_layers: 2}\ncluster:"))
+            .find("no activations") == std::string::npos);
+  CHECK(messages(edited("cluster:",
+                        "optimizer: {zero_stage: 5}\noffload: {optimizer: cpu, parameters: cpu}\ncluster:"))
+            .find("gathered from their hosts") == std::string::npos);
+  LoadOptions set = with_presets();
+  set.overrides = {{"offload", "{optimizer: none, optimizer_fraction: 0.5, activations: gpu}"}};
+  CHECK(problems_of(small_job, set).size() == 2);  // the fraction's stays, whatever else stands beside it
   const std::string unread = messages(edited(edited("from: dgx_h100", "from: no_such_cluster"),
                                              "cluster:", "offload: {optimizer: cpu}\ncluster:"));
   CAPTURE(unread);

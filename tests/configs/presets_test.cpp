@@ -196,7 +196,8 @@ TEST_CASE("a file that starts from itself, through others or not, is refused") {
   std::filesystem::remove_all(folder);
 }
 
-TEST_CASE("a job beside the job is not taken for a preset of its name, unless there is no other") {
+TEST_CASE(
+    "a job or a result beside the job is not taken for a preset of its name, unless there is no other") {
   const auto folder = std::filesystem::temp_directory_path() / "simrun_jobs_like_presets";
   std::filesystem::create_directories(folder);
   std::ofstream(folder / "h100_sxm.yaml") << small_job;
@@ -206,6 +207,12 @@ TEST_CASE("a job beside the job is not taken for a preset of its name, unless th
     return load_job_text(text, (folder / "job.yaml").string(), with_presets());
   };
   CHECK(load_here(edited("nodes: 1", "nodes: 1, gpu: h100_sxm")).job.cluster.gpu.memory_bytes == 85899345920);
+  // What the shell makes for `simrun job.yaml --json > dgx_h100.json`, before and after.
+  std::filesystem::remove(folder / "dgx_h100.yaml");
+  for (const char* result : {"", "{\"schema_version\": 1, \"step_time_s\": 0.5}"}) {
+    std::ofstream(folder / "dgx_h100.json") << result;
+    CHECK(load_here(small_job).job.cluster.gpus_per_node == 8);
+  }
   const std::string mine = edited("model_type: gpt\n  num_layers: 8", "from: mine");
   CHECK(load_here(mine).job.model.num_layers == 2);
   std::filesystem::remove_all(folder);

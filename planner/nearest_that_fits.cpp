@@ -54,7 +54,7 @@ class Relaxation {
     base.job.plan.evaluations = few_evaluations;
     base.job.plan.best = 1;
     try {
-      PlanSearchResult result = search_jobs(base, options_);
+      PlanSearchResult result = search_jobs_once(base, options_);
       search_.was_stopped = result.was_stopped;
       if (!result.best.empty())
         search_.found = {std::move(change), std::move(base), std::move(result.best.front())};

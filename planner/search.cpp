@@ -365,7 +365,7 @@ void add_front_of(const EstimatedShare& share, const PlanBase& base, const PlanS
 
 }  // namespace
 
-PlanSearchResult search_jobs(const PlanBase& base, const PlanSearchOptions& asked) {
+PlanSearchResult search_jobs_once(const PlanBase& base, const PlanSearchOptions& asked) {
   PlanSearchOptions options = asked;
   if (options.threads == 0) options.threads = thread_per_processor();
   const auto most = static_cast<std::size_t>(base.job.plan.evaluations * most_evaluations_per_asked);

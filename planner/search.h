@@ -72,6 +72,11 @@ struct PlanSearchOptions {
 // On clusters with several kinds of GPU every candidate stands for itself with equal shares and balanced, as
 // its best estimate has it (planner/balanced_estimate.h); the best are balanced by simulated times
 // (planner/mixed_search.h).
+PlanSearchResult search_jobs_once(const PlanBase& base, const PlanSearchOptions& options);
+
+// The same; on up to 64 GPUs under a limit of memory below theirs also without it, and whatever keeps to it
+// of that search's best and front is among the candidates: what the search comes by on its way from plans
+// that need more. So the limit of a plan on the front never leads to a slower one than that.
 PlanSearchResult search_jobs(const PlanBase& base, const PlanSearchOptions& options);
 
 // Makes the best by the objective of these, with those that were on the front of time and memory, the

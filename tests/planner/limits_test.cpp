@@ -95,6 +95,37 @@ TEST_CASE("a limit of memory is held against the GPU with most bytes, whichever 
   CHECK(plan_memory(summary_of(11, 10, {41, 20, "large"}), 0).gpu == "large");
 }
 
+TEST_CASE("with the memory of a plan on the front as the limit, none slower than it is found", "[long]") {
+  // 7 layers on 12 GPUs under a large vocabulary: what is fastest has its layers dealt under schedules that
+  // hold more than the limit while they lie evenly.
+  const std::string job =
+      "simrun: 1\n"
+      "model: {model_type: gpt, num_layers: 7, hidden_size: 3072, num_attention_heads: 24, vocab_size: "
+      "256000,\n"
+      "  attention_dropout: 0, hidden_dropout: 0, untie_embeddings_and_output_weights: false}\n"
+      "training: {seq_length: 512, global_batch_size: 6, precision: bf16}\n"
+      "cluster: {from: dgx_a100, nodes: 3, gpus_per_node: 4}\n";
+  const auto front_of = [&](const std::string& limit) {
+    LoadOptions load;
+    load.preset_directories = {SIMRUN_SOURCE_DIR "/configs"};
+    if (!limit.empty()) load.overrides = {{"plan.max_memory", limit}};
+    const LoadOptions split = with_starting_split(job, "test.yaml", load, WrittenSizes::give_way);
+    PlanSearchOptions options;
+    options.threads = 2;
+    return search_jobs(plan_base(job, "test.yaml", split), options);
+  };
+  const PlanSearchResult free = front_of("");
+  REQUIRE(free.pareto.size() >= 2);
+  for (const RankedCandidate& point : free.pareto) {
+    CAPTURE(describe(point.candidate));
+    const PlanSearchResult found = front_of(std::to_string(point.evaluation.peak_bytes) + " B");
+    REQUIRE(!found.best.empty());
+    CHECK(found.best.front().evaluation.fits);
+    CHECK(found.best.front().evaluation.peak_bytes <= point.evaluation.peak_bytes);
+    CHECK(found.best.front().evaluation.step_s <= point.evaluation.step_s * (1 + 1e-12));
+  }
+}
+
 TEST_CASE("plan.max_memory holds on every kind of GPU: of the jobs search and of Whale's balances",
           "[long]") {
   const PlanBase free = base_from(small_job(two_kinds));

@@ -65,6 +65,13 @@ std::string table_of(const std::vector<RankedCandidate>& candidates) {
   return text_table(rows, {6});
 }
 
+// What hosts lack beside their GPUs.
+std::string of_hosts(const Evaluation& of) {
+  return of.host_excess_bytes == 0
+             ? ""
+             : fmt::format(", and {} more than its node's host has", memory_text(of.host_excess_bytes));
+}
+
 // In words, against the best.
 std::string why_it_loses(const RankedCandidate& loser, const RankedCandidate& best) {
   const Evaluation& of = loser.evaluation;
@@ -74,8 +81,9 @@ std::string why_it_loses(const RankedCandidate& loser, const RankedCandidate& be
   if (!of.fits && of.peak_bytes <= of.limit_bytes)
     return fmt::format("does not fit: {} more than the hosts have", memory_text(of.host_excess_bytes));
   if (!of.fits && needed == limit)
-    return fmt::format("does not fit: {} more than {}", memory_text(of.peak_bytes - of.limit_bytes), limit);
-  if (!of.fits) return fmt::format("does not fit: {} of {}", needed, limit);
+    return fmt::format("does not fit: {} more than {}{}", memory_text(of.peak_bytes - of.limit_bytes), limit,
+                       of_hosts(of));
+  if (!of.fits) return fmt::format("does not fit: {} of {}{}", needed, limit, of_hosts(of));
   const double slower = of.step_s - to.step_s;
   const double in_percent = 100 * slower / std::max(to.step_s, 1e-12);
   if (slower <= 0 && of.peak_bytes > to.peak_bytes)
@@ -123,9 +131,9 @@ std::string nothing_fits(const PlanSearchResult& result) {
         "{}\n",
         memory_text(found.peak_bytes), memory_text(found.limit_bytes), memory_text(found.host_excess_bytes),
         describe(nearest->candidate));
-  return fmt::format("nothing fits; the nearest needs {}, {} more than the {} that it may have: {}\n",
+  return fmt::format("nothing fits; the nearest needs {}, {} more than the {} that it may have{}: {}\n",
                      memory_text(found.peak_bytes), memory_text(found.peak_bytes - found.limit_bytes),
-                     memory_text(found.limit_bytes), describe(nearest->candidate));
+                     memory_text(found.limit_bytes), of_hosts(found), describe(nearest->candidate));
 }
 
 std::string fitting_text(const FittingSearch& fitting) {

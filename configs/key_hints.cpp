@@ -111,11 +111,11 @@ using Synonyms = std::vector<std::string>;
 const std::vector<Synonyms>& synonyms() {
   static const std::vector<Synonyms> table = {
       {"num_hidden_layers", "n_layer", "num_layers", "n_layers", "layers"},
-      {"hidden_size", "n_embd", "d_model", "dim", "hidden_dim", "embed_dim", "model_dim"},
+      {"hidden_size", "n_embd", "d_model", "dim", "embed_dim", "model_dim"},
       {"num_attention_heads", "n_head", "n_heads", "num_heads"},
       {"num_key_value_heads", "num_query_groups", "n_kv_heads", "num_kv_heads", "n_kv_head", "kv_n_heads"},
-      {"intermediate_size", "ffn_hidden_size", "n_inner", "d_ff", "ffn_dim", "ffn_hidden_dim", "inter_dim",
-       "mlp_hidden_size"},
+      {"intermediate_size", "ffn_hidden_size", "n_inner", "d_ff", "ffn_dim", "ffn_hidden_dim", "hidden_dim",
+       "inter_dim", "mlp_hidden_size"},
       {"max_position_embeddings", "n_positions", "max_seq_len", "block_size"},
       {"head_dim", "kv_channels", "d_kv", "d_head", "head_size"},
       {"num_local_experts", "num_experts", "n_routed_experts", "num_moe_experts", "moe_num_experts",
@@ -289,9 +289,12 @@ std::string hint_for_unknown_key(const std::string& section, const std::string& 
   if (key == "<<") return "YAML merge keys are not accepted; `from: file` starts from another file.";
   if (const std::string meant = own_synonym(key, known_keys); !meant.empty())
     return fmt::format("did you mean '{}'?", meant);
-  if (section == "model" && std::ranges::find(expert_keys, key) != std::end(expert_keys) &&
-      !has_experts(known_keys))
-    return "this family has no experts; mixtral, qwen3_moe and deepseek_v3 have, and gpt with num_experts.";
+  if (section == "model" && std::ranges::find(expert_keys, key) != std::end(expert_keys)) {
+    if (!has_experts(known_keys))
+      return "this family has no experts; mixtral, qwen3_moe and deepseek_v3 have, and gpt with num_experts.";
+    // That of an expert may be called as the MLP's is; any other near spelling means another thing.
+    if (!key.ends_with("_size")) return "this family's experts have no such key.";
+  }
   for (const OwnKeys& own : own_keys())
     if (own.section != section && holds(own.keys, key))
       return fmt::format("it belongs in '{}'.", own.section);

@@ -19,7 +19,7 @@ using Words = std::set<std::string>;
 constexpr std::size_t longest_name = 200;
 constexpr std::size_t most_in_a_question = 5;
 
-bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
+bool is_numeral(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 bool is_letter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; }
 
 // "llama3.2-1b" is llama, 3.2, 1 and b: a full stop between digits belongs to the number.
@@ -30,8 +30,9 @@ Words words_of(std::string_view name) {
     if (is_letter(name[i]))
       while (end < name.size() && is_letter(name[end])) ++end;
     else
-      while (end < name.size() && (is_digit(name[end]) || (name[end] == '.' && end > i &&
-                                                           end + 1 < name.size() && is_digit(name[end + 1]))))
+      while (end < name.size() &&
+             (is_numeral(name[end]) ||
+              (name[end] == '.' && end > i && end + 1 < name.size() && is_numeral(name[end + 1]))))
         ++end;
     if (end == i) {
       ++i;

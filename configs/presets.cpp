@@ -38,8 +38,10 @@ const ConfigNode* parsed_already(const std::string& path, const PresetSearch& se
 
 // gpt2.yaml may be a job whose model is `from: gpt2`, and gpt2.json what --json said of it or will say.
 bool is_preset(const fs::path& path, const PresetSearch& search) {
-  const auto is_another = [](const ConfigNode& tree) {
-    return tree.find("simrun") != nullptr || tree.find("schema_version") != nullptr;
+  const auto is_result = [](const ConfigNode& tree) { return tree.find("schema_version") != nullptr; };
+  const auto is_another = [&](const ConfigNode& tree) {
+    return tree.find("simrun") != nullptr || is_result(tree) ||
+           (!tree.children.empty() && is_result(tree.children.front()));  // of two jobs: under a and b
   };
   if (const ConfigNode* tree = parsed_already(path.lexically_normal().string(), search))
     return !is_another(*tree);
@@ -49,7 +51,9 @@ bool is_preset(const fs::path& path, const PresetSearch& search) {
   if (file.text->empty()) return false;
   const bool may_be_another = file.text->find("simrun") != std::string::npos ||
                               file.text->find("schema_version") != std::string::npos;
-  return !may_be_another || !is_another(read_yaml(*file.text, path.string(), ignored));
+  if (!may_be_another) return true;
+  const ConfigNode tree = read_yaml(*file.text, path.string(), ignored);
+  return !tree.children.empty() && !is_another(tree);  // what is too large to be read has none
 }
 
 bool is_one_of(const fs::path& path, const std::vector<std::string>& files) {

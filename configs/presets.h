@@ -25,7 +25,7 @@ struct ResolvedSection {
 // presets' subfolder: "gpus", "clusters" or "models". x is looked up beside the file that says so, then in
 // the preset directories and, where --set says so, in the folder of the command, with and without .yaml or
 // .json; a file may itself start `from:` another, eight deep at most. The files that led to x are not meant
-// by it, and a job (it has the key `simrun`) only if no other file has the name.
+// by it, and a job (it has the key `simrun`), a result or an empty file only if no other file has the name.
 ResolvedSection resolve_from(ConfigNode section, const std::string& folder, const PresetSearch& search,
                              Reading& reading);
 

@@ -64,11 +64,13 @@ SourcePosition Reading::position_of(std::string path) const {
 }
 
 void Reading::problem(const std::string& path, std::string message, std::string hint) {
-  refused.insert(path);
   problems.push_back({position_of(path), std::move(message), std::move(hint)});
 }
 
-bool Reading::is_refused(const std::string& path) const { return refused.contains(path); }
+bool Reading::is_refused(const std::string& path) const {
+  return std::ranges::any_of(refused,
+                             [&](const std::string& of) { return path == of || path.starts_with(of + "."); });
+}
 
 void Reading::missing(const std::string& section, const std::string& example) {
   problems.push_back({{file, 1, 1},
@@ -113,6 +115,7 @@ SectionReader::SectionReader(Reading& reading, const ConfigNode* section, std::s
     reading_.problems.push_back(
         {section_->position, fmt::format("'{}' must be a map of keys, not {}", path_, describe(*section_)),
          hint_for_no_map(path_, *section_)});
+    reading_.refused.insert(path_);
     section_ = nullptr;
     is_no_map_ = true;
   }
@@ -129,6 +132,7 @@ const ConfigNode* SectionReader::find(const std::string& key) {
 }
 
 void SectionReader::bad(const std::string& key, const std::string& message, const std::string& hint) {
+  reading_.refused.insert(path_of(key));
   reading_.problem(path_of(key), message, hint);
 }
 

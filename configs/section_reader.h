@@ -34,12 +34,12 @@ struct Reading {
   // Dotted paths of sections whose `from` could not be read: only what is written is judged, nothing is
   // missing.
   std::vector<std::string> partial_sections;
-  std::set<std::string> refused;  // dotted paths of keys and sections that a problem was told of
+  std::set<std::string> refused;  // dotted paths of keys and sections that cannot be what they are
 
   // Where `path` is written; for a default, its section; else the file as a whole.
   SourcePosition position_of(std::string path) const;
   void problem(const std::string& path, std::string message, std::string hint = "");
-  // There is a problem with what is written at the path.
+  // What is written at the path, or a section that it is in, cannot be read.
   bool is_refused(const std::string& path) const;
   // A section that a job must have; told at its first line.
   void missing(const std::string& section, const std::string& example);

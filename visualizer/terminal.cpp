@@ -264,7 +264,7 @@ std::string kind_of(const LinkSummary& link) {
   return kind;
 }
 
-// The busiest link of each kind, up to five: a job has hundreds of NVLinks that are about equally busy, and
+// The most used link of each kind, up to five: a job has hundreds of NVLinks that are about equally busy, and
 // they would hide its NICs.
 std::vector<LinkSummary> telling_links(const Summary& summary) {
   std::set<std::string> kinds;
@@ -279,7 +279,7 @@ std::string link_table(const Summary& summary, const TerminalOptions& options) {
   const std::vector<LinkSummary> links = telling_links(summary);
   if (summary.ranks < 2 || links.empty()) return "";
   constexpr int figures = 36;  // columns for all but the name
-  std::size_t width = 13;
+  std::size_t width = 15;
   std::int64_t most_bytes = 0;
   for (const LinkSummary& link : links) {
     width = std::max(width, link_text(link.name, link.multiplicity).size());
@@ -291,7 +291,7 @@ std::string link_table(const Summary& summary, const TerminalOptions& options) {
                        const std::string& contended) {
     return fmt::format(" {:<{}}  {:>9}  {:>6}  {:>11}\n", name, width, bytes, busy, contended);
   };
-  std::string text = row("busiest links", std::string(traffic.name) + " moved", "busy", "contended");
+  std::string text = row("most used links", std::string(traffic.name) + " moved", "busy", "contended");
   for (const LinkSummary& link : links)
     text += row(link_cell(link, width), in_unit(link.bytes, traffic),
                 fmt::format("{:.0f} %", link.busy_fraction * 100), seconds_text(link.contended_s));

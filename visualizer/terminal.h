@@ -15,7 +15,7 @@ struct TerminalOptions {
 };
 
 // The summary for people: what runs where, the step's time split into compute, bubble and exposed
-// communication (each by cause), one table row per pipeline rank, and the busiest link of each kind. More
+// communication (each by cause), one table row per pipeline rank, and the most used link of each kind. More
 // than 16 pipeline ranks are folded to the ends, the fullest and the one that waits longest, and the table
 // says so. Ends in a newline. Pure: equal inputs give equal bytes.
 std::string terminal_summary(const Plan& plan, const Summary& summary, const TerminalOptions& options = {});

@@ -124,6 +124,13 @@ TEST_CASE("wrong limits of a search are refused together, each at its place", "[
   CHECK(hosts.code == 3);
   CHECK(hosts.output.find(" more than its node's host has: ") != std::string::npos);
   CHECK(hosts.output.find(" -") == std::string::npos);  // no negative number of bytes
+  const Ran both = run_simrun("--plan " + planned_job +
+                              " --set plan.max_memory='1 MiB' --set offload.optimizer=cpu --set "
+                              "\"cluster.host={memory: 1 MiB, memory_bandwidth: 400 GB/s, flops: 9 TFLOP/s, "
+                              "pcie_bandwidth: 31.5 GB/s}\" -o " +
+                              scratch.file("best.yaml"));
+  CAPTURE(both.output);
+  CHECK(both.output.find("that it may have, and ") != std::string::npos);
   const Ran json = run_simrun("--plan " + planned_job + " --json --set plan.max_memory='1 MiB' -o " +
                               scratch.file("best.yaml"));
   CHECK(json.code == 3);

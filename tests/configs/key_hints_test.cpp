@@ -63,6 +63,9 @@ TEST_CASE("a model's key under one of its other names is refused with this famil
   CHECK(hint("llama", "ffn_hidden_size") == "did you mean 'intermediate_size'?");
   CHECK(hint("llama", "n_layers") == "did you mean 'num_hidden_layers'?");
   CHECK(hint("llama", "layers") == "did you mean 'num_hidden_layers'?");
+  CHECK(hint("llama", "dim") == "did you mean 'hidden_size'?");
+  CHECK(hint("llama", "hidden_dim") == "did you mean 'intermediate_size'?");
+  CHECK(hint("mixtral", "n_shared_experts") == "this family's experts have no such key.");
   CHECK(hint("mixtral", "moe_router_topk") == "did you mean 'num_experts_per_tok'?");
   CHECK(hint("gpt2", "num_hidden_layers") == "did you mean 'n_layer'?");
   CHECK(hint("llama", "num_experts") ==

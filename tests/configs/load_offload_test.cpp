@@ -79,6 +79,14 @@ TEST_CASE("an offload tells no consequence of another problem as one of its own"
   CHECK(messages(edited("cluster:",
                         "optimizer: {zero_stage: 5}\noffload: {optimizer: cpu, parameters: cpu}\ncluster:"))
             .find("gathered from their hosts") == std::string::npos);
+  CHECK(messages(edited("cluster:", "optimizer: adam\noffload: {optimizer: cpu, parameters: cpu}\ncluster:"))
+            .find("gathered from their hosts") == std::string::npos);
+  // Another rule's problem with the same key hides none.
+  CHECK(
+      messages(edited("cluster:",
+                      "optimizer: {name: sgd, zero_stage: 3}\noffload: {optimizer: cpu, optimizer_fraction: "
+                      "0.5, parameters: cpu}\ncluster:"))
+          .find("updated there") != std::string::npos);
   LoadOptions set = with_presets();
   set.overrides = {{"offload", "{optimizer: none, optimizer_fraction: 0.5, activations: gpu}"}};
   CHECK(problems_of(small_job, set).size() == 2);  // the fraction's stays, whatever else stands beside it

@@ -209,7 +209,8 @@ TEST_CASE(
   CHECK(load_here(edited("nodes: 1", "nodes: 1, gpu: h100_sxm")).job.cluster.gpu.memory_bytes == 85899345920);
   // What the shell makes for `simrun job.yaml --json > dgx_h100.json`, before and after.
   std::filesystem::remove(folder / "dgx_h100.yaml");
-  for (const char* result : {"", "{\"schema_version\": 1, \"step_time_s\": 0.5}"}) {
+  for (const char* result :
+       {"", "{\"schema_version\": 1, \"step_time_s\": 0.5}", "{\"a\": {\"schema_version\": 1}}"}) {
     std::ofstream(folder / "dgx_h100.json") << result;
     CHECK(load_here(small_job).job.cluster.gpus_per_node == 8);
   }

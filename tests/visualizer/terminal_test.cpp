@@ -100,14 +100,14 @@ TEST_CASE("the summary says which engine ran and why, or at least how far off it
   CHECK(has("\nengine fast: transfers share links, so the fast one could be off;\n  xxxx"));
 }
 
-TEST_CASE("the busiest link of each kind has a row, with what it moved") {
+TEST_CASE("the most used link of each kind has a row, with what it moved") {
   ExampleRun run = example_run({.links = true});
   run.summary.links[0].bytes = 12'340'000'000;
   run.summary.links[4].bytes = 38'400'000;
   run.summary.links[4].contended_s = 0.00024;
   const std::string text = terminal_summary(run.plan, run.summary);
   const std::string table = R"(
- busiest links               GB moved    busy    contended
+ most used links             GB moved    busy    contended
  node0.gpu0.nvlink_tx (x8)      12.34     8 %          0 s
  node0.nic0.tx                   0.04     2 %     240.0 us
 )";
@@ -124,7 +124,7 @@ TEST_CASE("the table of links fits the terminal and is there for several GPUs on
   std::string line;
   bool found = false;
   for (bool in_links = false; std::getline(lines, line);) {
-    in_links |= line.find(" busiest links ") == 0;
+    in_links |= line.find(" most used links ") == 0;
     if (in_links) CHECK(line.size() <= 70);
     found |= line.find("nn.. (x8)") != std::string::npos;
   }

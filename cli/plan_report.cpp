@@ -78,9 +78,7 @@ std::string why_it_loses(const RankedCandidate& loser, const RankedCandidate& be
   const Evaluation& to = best.evaluation;
   if (!of.refusal.empty()) return of.refusal;
   const std::string needed = memory_text(of.peak_bytes), limit = memory_text(of.limit_bytes);
-  if (!of.fits && of.peak_bytes <= of.limit_bytes)
-    return fmt::format("does not fit: {} more than the hosts have", memory_text(of.host_excess_bytes));
-  if (!of.fits && needed == limit)
+  if (of.peak_bytes > of.limit_bytes && needed == limit)
     return fmt::format("does not fit: {} more than {}{}", memory_text(of.peak_bytes - of.limit_bytes), limit,
                        of_hosts(of));
   if (!of.fits) return fmt::format("does not fit: {} of {}{}", needed, limit, of_hosts(of));
@@ -125,12 +123,9 @@ std::string nothing_fits(const PlanSearchResult& result) {
     return fmt::format("no candidate can be run; the first: {}\n", result.rest.front().evaluation.refusal);
   const Evaluation& found = nearest->evaluation;
   if (found.peak_bytes <= found.limit_bytes)
-    return fmt::format(
-        "nothing fits; the nearest needs {} of the {} that a GPU may have, but {} more than its node's host "
-        "has: "
-        "{}\n",
-        memory_text(found.peak_bytes), memory_text(found.limit_bytes), memory_text(found.host_excess_bytes),
-        describe(nearest->candidate));
+    return fmt::format("nothing fits; the nearest needs {} of the {} that it may have{}: {}\n",
+                       memory_text(found.peak_bytes), memory_text(found.limit_bytes), of_hosts(found),
+                       describe(nearest->candidate));
   return fmt::format("nothing fits; the nearest needs {}, {} more than the {} that it may have{}: {}\n",
                      memory_text(found.peak_bytes), memory_text(found.peak_bytes - found.limit_bytes),
                      memory_text(found.limit_bytes), of_hosts(found), describe(nearest->candidate));

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "configs/load_sections.h"
+#include "configs/reading.h"
 
 namespace simrun {
 namespace {
@@ -14,9 +15,8 @@ constexpr std::size_t longest_scope = 200;
 }  // namespace
 
 std::optional<ScopePattern> read_scope(const ConfigNode& node, Reading& reading) {
-  const auto printable = [](char c) { return c >= 0x20 && c < 0x7f; };
   if (node.kind != ConfigNode::Kind::scalar || node.text.empty() || node.text.size() > longest_scope ||
-      !std::ranges::all_of(node.text, printable)) {
+      !std::ranges::all_of(node.text, is_printable)) {
     reading.problems.push_back(
         {node.position, fmt::format("a scope must name operators, not {}", describe(node)), scope_hint});
     return std::nullopt;

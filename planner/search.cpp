@@ -127,7 +127,6 @@ class Search {
       return !(result.was_stopped = !evaluator_.goes_on(at));
     };
     simulate(lightest_pipelines(base_, most_dealt, goes_on), result);
-    simulate(other_schedules_of(base_, result.rest, std::numeric_limits<double>::infinity()), result);
   }
 
   void approach(const EstimatedShare& share, PlanSearchResult& result) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
 
 #include "configs/node_groups.h"
 #include "schedules/stage_sizes.h"

@@ -289,7 +289,8 @@ TEST_CASE("row: what is compiled, gathered once and reduced in bf16 is read in t
                      {Column::notes, notes}})
         .job;
   };
-  for (const char* notes : {"torch.compile not enabled", "without torch.compile", "torch.compile disabled"}) {
+  for (const char* notes : {"torch.compile not enabled", "without torch.compile", "torch.compile disabled",
+                            "with compile off", "no compile; fp32 for the loss"}) {
     CAPTURE(notes);
     CHECK(job(notes).framework.name == "torchtitan_eager");
   }

@@ -208,8 +208,7 @@ void add_sharding(const Job& job, Flags& flags, Notes& notes) {
   if (optimizer.overlap_param_gather && optimizer.zero_stage > 0) add(flags, "--overlap-param-gather");
   if (optimizer.num_distributed_optimizer_instances > 1)
     add(flags, "--num-distributed-optimizer-instances", optimizer.num_distributed_optimizer_instances);
-  if (optimizer.bucket_size !=
-      std::max<std::int64_t>(40'000'000, 1'000'000 * job.parallelism.data_parallel_size))
+  if (optimizer.bucket_size != default_bucket_size(job.parallelism.data_parallel_size))
     add(flags, "--ddp-bucket-size", optimizer.bucket_size);
   if (!optimizer.reshard_after_forward || !optimizer.reshard_after_backward)
     notes.emplace_back("optimizer.reshard_after_forward: Megatron FSDP reshards behind every pass");

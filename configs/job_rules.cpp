@@ -273,9 +273,7 @@ void derive_bucket_size(Reading& reading, Job& job) {
   if (reading.positions.contains("optimizer.bucket_size") ||
       reading.positions.contains("optimizer.bucket_bytes") || job.parallelism.data_parallel_size == 0)
     return;
-  // Megatron-LM, DistributedDataParallelConfig.bucket_size: max(40000000, 1000000 * dp_size).
-  job.optimizer.bucket_size =
-      std::max<std::int64_t>(40'000'000, 1'000'000 * job.parallelism.data_parallel_size);
+  job.optimizer.bucket_size = default_bucket_size(job.parallelism.data_parallel_size);
   reading.record("optimizer.bucket_size", fmt::format("{}", job.optimizer.bucket_size), "default");
 }
 

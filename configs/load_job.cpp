@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
+#include <initializer_list>
 #include <string_view>
 #include <tuple>
 
@@ -244,8 +245,15 @@ LoadedJob load_job_tree(ConfigNode& root, std::vector<Diagnostic> problems, cons
   PlanConfig plan;
   read_plan(root.find("plan"), reading, plan);
   plan.overlap_is_open = is_overlap_open(root.find("optimizer"));
-  const ConfigNode* parallelism = root.find("parallelism");
-  plan.exchange_is_open = parallelism == nullptr || parallelism->find("cp_comm_type") == nullptr;
+  const auto is_open = [&](const char* section, std::initializer_list<const char*> keys) {
+    const ConfigNode* of = root.find(section);
+    return of == nullptr ||
+           std::ranges::none_of(keys, [&](const char* key) { return of->find(key) != nullptr; });
+  };
+  plan.exchange_is_open = is_open("parallelism", {"cp_comm_type"});
+  plan.rank_order_is_open = is_open("parallelism", {"rank_order", "rank_map"});
+  plan.bucket_is_open = is_open("optimizer", {"bucket_size", "bucket_bytes"});
+  plan.reshard_is_open = is_open("optimizer", {"reshard_after_forward", "reshard_after_backward"});
   if (!reading.problems.empty()) refuse(reading);
 
   job.parallelism.pipeline_schedule = printable_name(job.parallelism.pipeline_schedule);

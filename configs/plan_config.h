@@ -27,6 +27,10 @@ struct PlanConfig {
   bool overlap_is_open = false;
   // Of cp_comm_type nothing is written: with context parallelism all of its words may be tried.
   bool exchange_is_open = false;
+  // Nothing is written of these: of where ranks lie (rank_order, rank_map), of how much is reduced at once
+  // (bucket_size, bucket_bytes), and of how long ZeRO-3's gathered weights stay (reshard_after_forward and
+  // _backward). On the best splits others may be tried.
+  bool rank_order_is_open = false, bucket_is_open = false, reshard_is_open = false;
   double price_per_gpu_hour = 0;  // in any currency; 0: not said
   double watts_per_gpu = 0;       // at the wall; 0: not said
   bool operator==(const PlanConfig&) const = default;

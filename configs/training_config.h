@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -78,6 +79,11 @@ struct UpdateNumbers {
   bool operator==(const UpdateNumbers&) const = default;
 };
 
+// Elements. Megatron-LM, DistributedDataParallelConfig.bucket_size: max(40000000, 1000000 * dp_size).
+constexpr std::int64_t default_bucket_size(std::int64_t data_parallel_size) {
+  return std::max<std::int64_t>(40'000'000, 1'000'000 * data_parallel_size);
+}
+
 struct OptimizerConfig {
   UpdateRule name = UpdateRule::adam;
   UpdateNumbers numbers;
@@ -95,9 +101,8 @@ struct OptimizerConfig {
   LayerList zero_3_layers;
   bool overlap_grad_reduce = false;
   bool overlap_param_gather = false;
-  double clip_grad = 1.0;  // 0: no gradient-norm reduction
-  std::int64_t bucket_size =
-      0;  // elements; default max(40,000,000, 1,000,000 x dp) as Megatron-LM's DistributedDataParallelConfig
+  double clip_grad = 1.0;        // 0: no gradient-norm reduction
+  std::int64_t bucket_size = 0;  // elements; default_bucket_size() of the data-parallel size
   // Elements at which what ZeRO-3 gathers at once is closed, in place of bucket_size; 0: a layer is one unit,
   // as PyTorch's FSDP has it. DeepSpeed's stage3_prefetch_bucket_size.
   std::int64_t gather_bucket_size = 0;

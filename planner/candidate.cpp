@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "planner/sub_mesh.h"
+#include "planner/tunings.h"
 
 namespace simrun {
 namespace {
@@ -249,6 +250,7 @@ std::string describe(const Candidate& of) {
                       of.overlaps ? " overlap" : "", recompute_word(of.recompute),
                       of.schedule.empty() ? "" : " ", of.schedule);
   if (of.is_as_written) text = "as written";
+  text += describe(of.tuning);
   return of.balance.empty() ? text : text + ", " + describe(of.balance);
 }
 
@@ -368,6 +370,7 @@ Job with_candidate(Job job, const Candidate& candidate) {
   job.optimizer.overlap_param_gather =
       candidate.zero_stage == 3 ||
       ((job.optimizer.overlap_param_gather || candidate.overlaps) && may_overlap_gathers(job, candidate));
+  apply_tuning(job, candidate);
   if (!has_instances(job, candidate)) job.optimizer.num_distributed_optimizer_instances = 1;
   if (candidate.zero_stage > 0) job.optimizer.all_reduce = AllReduceKind::flat;
   const RecomputeConfig written = job.recompute;

@@ -63,6 +63,19 @@ void put_sharding(ConfigNode& root, const Job& job, const Candidate& candidate) 
   if (!has_instances(job, candidate)) erase_key(root, "optimizer", "num_distributed_optimizer_instances");
   if (candidate.zero_stage > 0) erase_key(root, "optimizer", "all_reduce");
   erase_key(root, "optimizer", "zero_3_layers");
+  if (candidate.zero_stage < 2) erase_key(root, "optimizer", "no_sync");
+  if (candidate.zero_stage < 3)
+    for (const char* key : {"reshard_after_forward", "reshard_after_backward"})
+      erase_key(root, "optimizer", key);
+}
+
+// REQUIRES: the sections parallelism and optimizer.
+void put_tuning(ConfigNode& root, const Tuning& tuning) {
+  if (!tuning.rank_order.empty()) put_scalar(root, "parallelism.rank_order", plain_scalar(tuning.rank_order));
+  if (tuning.bucket_size > 0)
+    put_scalar(root, "optimizer.bucket_size", plain_scalar(fmt::format("{}", tuning.bucket_size)));
+  if (tuning.gathered_stay > 0) put_scalar(root, "optimizer.reshard_after_forward", plain_scalar("false"));
+  if (tuning.gathered_stay > 1) put_scalar(root, "optimizer.reshard_after_backward", plain_scalar("false"));
 }
 
 }  // namespace
@@ -144,6 +157,7 @@ ConfigNode with_candidate(ConfigNode root, const Job& job, const Candidate& cand
   erase_key(root, "training", "replica_micro_batch_sizes");
   put_sharding(root, job, candidate);
   put_recompute(root, with_candidate(job, candidate));
+  put_tuning(root, candidate.tuning);
   put_balance(root, candidate.balance);
   return root;
 }

@@ -11,6 +11,7 @@
 
 #include "planner/candidate_variants.h"
 #include "planner/other_schedules.h"
+#include "planner/tunings.h"
 
 namespace simrun {
 namespace {
@@ -65,6 +66,7 @@ std::vector<Candidate> neighbours_of(const Job& job, const PlanConfig& limits, c
     Candidate& next = of_side.second;
     next.whole_sequences = of.whole_sequences;
     next.exchange = of.exchange;
+    next.tuning = tuning_under(next.zero_stage, of.tuning);
     found.push_back(of.overlaps ? with_other_overlap(job, limits, next).value_or(next) : std::move(next));
   }
   if (const auto other = with_other_overlap(job, limits, of)) found.push_back(*other);

@@ -20,7 +20,10 @@ constexpr std::int64_t few_evaluations = 8;
 
 class Relaxation {
  public:
-  explicit Relaxation(PlanSearchOptions options) : options_(std::move(options)) { options_.known.clear(); }
+  explicit Relaxation(PlanSearchOptions options) : options_(std::move(options)) {
+    options_.known.clear();
+    options_.tunes = false;
+  }
 
   bool is_over() const { return search_.found.has_value() || search_.was_stopped; }
   FittingSearch result() && { return std::move(search_); }

@@ -8,14 +8,19 @@
 namespace simrun {
 
 // Schedules that no estimate knows: searches try them on the best splits alone, by simulation. Those that
-// store two copies of a stage's weights (Chimera) or search for an order themselves (auto) are not among
-// them.
+// store two copies of a stage's weights (Chimera) or search for an order themselves (with_searched_orders)
+// are not among them.
 const std::vector<std::string>& other_schedules();
 
 // The candidate under each of them, as far as it has as many virtual stages as they need; none where limits
 // name schedules, and none without a pipeline but interleaved_1f1b_overlap, which hides what experts exchange
 // behind the passes of another microbatch. What the loader's rules refuse of them is still among them.
 std::vector<Candidate> with_other_schedules(const Job& job, const PlanConfig& limits,
+                                            const Candidate& candidate);
+
+// The candidate's pipeline under the orders that are searched for the times of its own passes: zb_auto,
+// v_auto and auto, of one, two and its own number of virtual stages. Otherwise as above.
+std::vector<Candidate> with_searched_orders(const Job& job, const PlanConfig& limits,
                                             const Candidate& candidate);
 
 // The limits under which for_each_candidate() visits the schedules it visits anyway and the candidate's.

@@ -18,7 +18,7 @@
 #include "planner/mixed_search.h"
 #include "planner/moved_layers.h"
 #include "planner/ranking.h"
-#include "planner/schedule_starts.h"
+#include "planner/refinements.h"
 #include "planner/search_start.h"
 #include "sim/in_threads.h"
 
@@ -40,6 +40,7 @@ class Search {
       : base_(base),
         limits_(base.job.plan),
         evaluator_(base, options),
+        tunes_(options.tunes),
         batch_(options.among.processes == 1 ? batch : batch_of_many(limits_)) {}
 
   void simulate_most_promising(const std::vector<EstimatedCandidate>& shortlist, PlanSearchResult& result) {
@@ -56,8 +57,7 @@ class Search {
   // Those that were not yet.
   void simulate(const std::vector<Candidate>& of, PlanSearchResult& result) {
     std::vector<EstimatedCandidate> next;
-    next.reserve(of.size());
-    for (const Candidate& one : of) next.push_back({one, {}});
+    for (const Candidate& one : std::set<Candidate>(of.begin(), of.end())) next.push_back({one, {}});
     simulate_new(std::move(next), result);
   }
   void simulate_new(std::vector<EstimatedCandidate> next, PlanSearchResult& result) {
@@ -106,12 +106,17 @@ class Search {
     list_first(best + best / 2 + 1, result);  // as many again: sharing links may change places
     if (!result.was_stopped) simulate_with_contention(result);
     result.is_without_contention = result.was_stopped;
-    improve(result);
-    try_schedules(result);
-    improve(result);
+    improve(refined(result));
+    try_other_schedules(refined(result));
+    improve(refined(result));
     deal_layers(result);
-    improve(result);  // what has its layers dealt
+    improve(refined(result));  // what has its layers dealt
     move_layers(result);
+    if (tunes_) {
+      tune(refined(result));
+      improve(refined(result));
+      try_searched_orders(refined(result));
+    }
     find_front(result);
     while (result.best.size() > best) {
       result.rest.push_back(std::move(result.best.back()));
@@ -203,21 +208,9 @@ class Search {
   }
 
   bool has_kinds() const { return GpuKinds(base_.job.job.cluster).count() > 1; }
-  // From the best to its neighbours, as long as one is better: a wrong estimate is often one choice away.
-  void improve(PlanSearchResult& result) {
-    for (int round = 0; round < most_rounds && !result.best.empty() && !result.was_stopped; ++round) {
-      const RankedCandidate best = result.best.front();
-      // The climb of what is balanced over kinds is add_balanced()'s.
-      if (best.candidate.is_as_written || (!best.candidate.balance.empty() && has_kinds())) return;
-      try_all(balanced_neighbours_of(base_, best.candidate), result);
-      if (result.was_stopped || result.best.front().candidate == best.candidate) return;
-    }
-  }
-
-  // Under schedules that have no estimates, the best of some splits.
-  void try_schedules(PlanSearchResult& result) {
-    if (result.was_stopped || result.best.empty() || has_kinds()) return;
-    try_all(other_schedules_of(base_, fitting_, near_the_best * goal(result.best.front())), result);
+  Refined refined(PlanSearchResult& result) {
+    return {base_, result, fitting_,
+            [&](const std::vector<Candidate>& next, double gain) { try_all(next, result, gain); }};
   }
 
   // On one kind of GPU, the best of each split and schedule with their layers dealt by time; of several kinds
@@ -283,8 +276,8 @@ class Search {
   }
 
   // Those that are better than the best, simulated with contention, take their places before it.
-  void try_all(const std::vector<Candidate>& next, PlanSearchResult& result) {
-    const Newcomers next_ones{fitting_.size(), goal(result.best.front())};
+  void try_all(const std::vector<Candidate>& next, PlanSearchResult& result, double least_gain = 0) {
+    const Newcomers next_ones{fitting_.size(), (1 - least_gain) * goal(result.best.front())};
     simulate(next, result);
     place(next_ones, result, [](const Candidate&) { return true; });
   }
@@ -342,6 +335,7 @@ class Search {
   const PlanBase& base_;
   const PlanConfig& limits_;
   Evaluator evaluator_;
+  bool tunes_;
   std::size_t batch_;  // the first
   std::int64_t evaluated_ = 0;
   std::vector<RankedCandidate> fitting_;

@@ -53,6 +53,7 @@ struct PlanSearchOptions {
       0;  // 0: one per processor. The result is the same for any number of them and of processes
   SearchProcesses among = {};
   std::map<Candidate, Evaluation> known = {};  // of an earlier search of the same job
+  bool tunes = true;                           // the best (planner/refinements.h)
   // Called on the searching thread, now and then; false stops the search. May be empty.
   std::function<bool(const PlanSearchProgress&)> progress = {};
 };

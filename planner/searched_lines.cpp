@@ -8,6 +8,8 @@
 #include <sstream>
 #include <vector>
 
+#include "configs/rank_order.h"
+
 namespace simrun {
 namespace {
 
@@ -53,24 +55,30 @@ DeviceBalance read_balance(const std::string& field) {
 // Fields are separated by tabs; a refusal, which may hold spaces, is the last. A balance follows the schedule
 // in its field.
 std::string candidate_fields(const Candidate& of) {
-  return fmt::format("{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}{}", of.tensor, of.context,
-                     of.pipeline, of.virtual_stages, of.expert, of.expert_tensor, of.data, of.micro_batch,
-                     of.zero_stage, int{of.overlaps}, static_cast<int>(of.recompute), int{of.whole_sequences},
-                     of.exchange.kind ? static_cast<int>(*of.exchange.kind) : -1, of.exchange.a2a_size,
-                     of.schedule.empty() ? "-" : of.schedule, balance_field(of.balance));
+  const Tuning& tuning = of.tuning;
+  return fmt::format("{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}{}", of.tensor,
+                     of.context, of.pipeline, of.virtual_stages, of.expert, of.expert_tensor, of.data,
+                     of.micro_batch, of.zero_stage, int{of.overlaps}, static_cast<int>(of.recompute),
+                     int{of.whole_sequences}, of.exchange.kind ? static_cast<int>(*of.exchange.kind) : -1,
+                     of.exchange.a2a_size, tuning.rank_order.empty() ? "-" : tuning.rank_order,
+                     tuning.bucket_size, tuning.gathered_stay, of.schedule.empty() ? "-" : of.schedule,
+                     balance_field(of.balance));
 }
 
 bool read_candidate_fields(std::istream& in, Candidate& of) {
   int recompute = 0, overlaps = 0, whole_sequences = 0, exchange = 0;
   in >> of.tensor >> of.context >> of.pipeline >> of.virtual_stages >> of.expert >> of.expert_tensor >>
       of.data >> of.micro_batch >> of.zero_stage >> overlaps >> recompute >> whole_sequences >> exchange >>
-      of.exchange.a2a_size >> of.schedule;
+      of.exchange.a2a_size >> of.tuning.rank_order >> of.tuning.bucket_size >> of.tuning.gathered_stay >>
+      of.schedule;
   if (exchange > static_cast<int>(ContextExchange::a2a_p2p)) return false;
   if (!in || recompute < 0 || recompute > static_cast<int>(RecomputeGranularity::full)) return false;
   of.overlaps = overlaps != 0;
   of.whole_sequences = whole_sequences != 0;
   if (exchange >= 0) of.exchange.kind = static_cast<ContextExchange>(exchange);
   of.recompute = static_cast<RecomputeGranularity>(recompute);
+  if (of.tuning.rank_order == "-") of.tuning.rank_order.clear();
+  if (!of.tuning.rank_order.empty() && !parse_rank_order(of.tuning.rank_order)) return false;
   of.balance = read_balance(of.schedule);
   of.schedule = of.schedule.substr(0, of.schedule.find(';'));
   if (of.schedule == "-") of.schedule.clear();

@@ -181,6 +181,7 @@ TEST_CASE("estimates of pipelines with more ranks than nodes are within 15 % for
 TEST_CASE("of tied embeddings over a slow network the search finds the plan that ZB-V alone has", "[long]") {
   PlanSearchOptions options;
   options.threads = 1;
+  options.tunes = false;  // orders that are searched for its times come behind it
   const PlanSearchResult found = search_jobs(gemma_on_three_nodes(true), options);
   REQUIRE(!found.best.empty());
   CHECK(found.best.front().candidate.schedule == "zb_v");

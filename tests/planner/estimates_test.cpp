@@ -15,10 +15,10 @@ namespace simrun {
 TEST_CASE("estimates of the best are within 15 % of the engine's step and memory", "[long]") {
   for (const char* job : {"llama3-8b-8xh100", "llama3-70b-64xh100"}) {
     CAPTURE(job);
-    PlanSearchResult result = found_by(base_of(job, {{"plan.best", "10"},
-                                                     {"plan.evaluations", "10"},
-                                                     {"plan.fix.tensor_model_parallel_size", "[1, 2, 8]"}}),
-                                       2);
+    PlanSearchResult result =
+        found_untuned(base_of(job, {{"plan.best", "10"},
+                                    {"plan.evaluations", "10"},
+                                    {"plan.fix.tensor_model_parallel_size", "[1, 2, 8]"}}));
     REQUIRE(result.best.size() == 10);
     // The others have schedules or layers of their own, which are simulated at once.
     CHECK(std::ranges::count_if(result.best, is_estimated) >= 2);
@@ -34,10 +34,8 @@ TEST_CASE("estimates of the best are within 15 % of the engine's step and memory
 // Slower kernels, a host that is late, the clock of a step: estimates without the first lie a tenth too low.
 TEST_CASE("estimates of the best under a framework are within 6 % of the engine's step", "[long]") {
   for (const char* framework : {"megatron_core", "nanotron"}) {
-    const PlanSearchResult result =
-        found_by(base_of("llama3-8b-8xh100",
-                         {{"framework", fmt::format("{{from: {}}}", framework)}, {"plan.best", "10"}}),
-                 2);
+    const PlanSearchResult result = found_untuned(base_of(
+        "llama3-8b-8xh100", {{"framework", fmt::format("{{from: {}}}", framework)}, {"plan.best", "10"}}));
     CHECK(std::ranges::count_if(result.best, is_estimated) >= 5);
     for (const RankedCandidate& of : result.best) {
       if (!is_estimated(of)) continue;
@@ -51,12 +49,11 @@ TEST_CASE("estimates of the best under a framework are within 6 % of the engine'
 // longer.
 TEST_CASE("microbatches of a small model that wait for the host are estimated by their own size", "[long]") {
   const PlanSearchResult result =
-      found_by(base_of("llama3-8b-8xh100", {{"model", "{from: qwen2.5-3b}"},
-                                            {"framework", "{from: megatron_core}"},
-                                            {"training.seq_length", "4096"},
-                                            {"training.global_batch_size", "64"},
-                                            {"plan.best", "10"}}),
-               2);
+      found_untuned(base_of("llama3-8b-8xh100", {{"model", "{from: qwen2.5-3b}"},
+                                                 {"framework", "{from: megatron_core}"},
+                                                 {"training.seq_length", "4096"},
+                                                 {"training.global_batch_size", "64"},
+                                                 {"plan.best", "10"}}));
   CHECK(std::ranges::count_if(result.best, is_estimated) >= 5);
   for (const RankedCandidate& of : result.best) {
     if (!is_estimated(of)) continue;
@@ -71,11 +68,10 @@ TEST_CASE("estimates of ZeRO-3 hold what is gathered: of the best, memory is wit
           "[long]") {
   for (const char* job : {"llama3-8b-8xh100", "tiny-moe-8ranks", "llama3-70b-64xh100"}) {
     const PlanSearchResult result =
-        found_by(base_of(job, {{"plan.best", "20"},
-                               {"plan.fix.zero_stage", "3"},
-                               {"plan.fix.tensor_model_parallel_size", "[1, 2, 8]"},
-                               {"plan.fix.pipeline_schedule", "[1f1b]"}}),
-                 2);
+        found_untuned(base_of(job, {{"plan.best", "20"},
+                                    {"plan.fix.zero_stage", "3"},
+                                    {"plan.fix.tensor_model_parallel_size", "[1, 2, 8]"},
+                                    {"plan.fix.pipeline_schedule", "[1f1b]"}}));
     CHECK(std::ranges::count_if(result.best, is_estimated) >= 3);
     for (const RankedCandidate& of : result.best) {
       if (!is_estimated(of)) continue;
@@ -90,9 +86,8 @@ TEST_CASE("estimates of ZeRO-3 hold what is gathered: of the best, memory is wit
 TEST_CASE("estimates of schedules that split backward passes are within 5 % of the engine's step and memory",
           "[long]") {
   for (const char* job : {"llama3-70b-64xh100"}) {
-    const PlanSearchResult result = found_by(
-        base_of(job, {{"plan.fix.pipeline_schedule", "[zb_v, interleaved_zb]"}, {"plan.evaluations", "10"}}),
-        2);
+    const PlanSearchResult result = found_untuned(
+        base_of(job, {{"plan.fix.pipeline_schedule", "[zb_v, interleaved_zb]"}, {"plan.evaluations", "10"}}));
     REQUIRE(result.best.size() == 10);
     for (const RankedCandidate& of : result.best) {
       if (of.estimate.step_s == 0) continue;  // a neighbour of the best
@@ -108,13 +103,12 @@ TEST_CASE("estimates of schedules that split backward passes are within 5 % of t
 TEST_CASE("weights that are cast to fp8 once a step are estimated with their copies, within 3 % of memory",
           "[long]") {
   for (const char* model : {"mixtral-8x22b"}) {
-    const PlanSearchResult result =
-        found_by(base_of("llama3-70b-64xh100", {{"model.from", model},
-                                                {"parallelism.virtual_pipeline_model_parallel_size", "2"},
-                                                {"training.precision", "fp8"},
-                                                {"plan.fix.zero_stage", "[0, 1]"},
-                                                {"plan.evaluations", "12"}}),
-                 2);
+    const PlanSearchResult result = found_untuned(
+        base_of("llama3-70b-64xh100", {{"model.from", model},
+                                       {"parallelism.virtual_pipeline_model_parallel_size", "2"},
+                                       {"training.precision", "fp8"},
+                                       {"plan.fix.zero_stage", "[0, 1]"},
+                                       {"plan.evaluations", "12"}}));
     REQUIRE(result.best.size() == 10);
     // The others have schedules or layers of their own, which are simulated at once.
     CHECK(std::ranges::count_if(result.best, is_estimated) >= 2);
@@ -138,7 +132,7 @@ TEST_CASE("adapters, frozen weights and encoders are estimated: steps and memory
       {"llama3-8b-8xh100", {{"model.from", "bert-large"}, {"training.seq_length", "512"}}},
   };
   for (const auto& [job, overrides] : jobs) {
-    const PlanSearchResult result = found_by(base_of(job, with(overrides, {"plan.evaluations", "12"})), 2);
+    const PlanSearchResult result = found_untuned(base_of(job, with(overrides, {"plan.evaluations", "12"})));
     REQUIRE(result.best.size() == 10);
     CHECK(result.evaluated < 192);  // with neighbours, further schedules, and layers dealt and moved
     CHECK(std::ranges::count_if(result.best, is_estimated) >= 5);
@@ -154,12 +148,11 @@ TEST_CASE("adapters, frozen weights and encoders are estimated: steps and memory
 
 // 80 layers on 12, 24 and 28 stages: ranks have stages of unlike size.
 TEST_CASE("memory of unlike virtual stages is estimated within 2 % of the engine's", "[long]") {
-  const PlanSearchResult result = found_by(
+  const PlanSearchResult result = found_untuned(
       base_of("llama3-70b-64xh100", {{"plan.best", "20"},
                                      {"plan.fix.zero_stage", "1"},
                                      {"plan.fix.pipeline_model_parallel_size", "4"},
-                                     {"plan.fix.virtual_pipeline_model_parallel_size", "[3, 6, 7]"}}),
-      2);
+                                     {"plan.fix.virtual_pipeline_model_parallel_size", "[3, 6, 7]"}}));
   REQUIRE(result.best.size() >= 10);
   CHECK(std::ranges::count_if(result.best, is_estimated) >= 10);
   for (const RankedCandidate& of : result.best) {
@@ -174,11 +167,9 @@ TEST_CASE("memory of unlike virtual stages is estimated within 2 % of the engine
 TEST_CASE("memory under ZeRO-2 and 3 with divided backward passes is estimated within 10 % of the engine's",
           "[long]") {
   for (const char* schedule : {"[zb_h1]", "[zb_v]", "[interleaved_zb]"}) {
-    const PlanSearchResult result =
-        found_by(base_of("llama3-8b-8xh100", {{"plan.best", "20"},
-                                              {"plan.fix.zero_stage", "[2, 3]"},
-                                              {"plan.fix.pipeline_schedule", schedule}}),
-                 2);
+    const PlanSearchResult result = found_untuned(base_of(
+        "llama3-8b-8xh100",
+        {{"plan.best", "20"}, {"plan.fix.zero_stage", "[2, 3]"}, {"plan.fix.pipeline_schedule", schedule}}));
     CHECK(std::ranges::count_if(result.best, is_estimated) >= 5);
     for (const RankedCandidate& of : result.best) {
       if (!is_estimated(of)) continue;

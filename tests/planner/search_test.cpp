@@ -21,7 +21,7 @@ TEST_CASE("what the search finds is the best of simulating every candidate", "[l
         found_by(base_of(job, with(few_candidates, {"plan.evaluations", "100000"})), 2);
     REQUIRE(all.evaluated > 40);
     const PlanSearchResult few = found_by(base_of(job, with(few_candidates, {"plan.evaluations", "8"})), 2);
-    CHECK(few.evaluated <= 100);  // with neighbours, other schedules, and layers dealt and moved
+    CHECK(few.evaluated <= 140);  // with neighbours, other schedules, layers dealt and moved, and tunings
     REQUIRE(!few.best.empty());
     CHECK(few.best.front().evaluation.step_s <= all.best.front().evaluation.step_s * (1 + 1e-9));
   }

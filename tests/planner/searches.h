@@ -28,6 +28,14 @@ inline PlanSearchResult found_by(const PlanBase& base, unsigned threads = 1) {
   return search_jobs(base, options);
 }
 
+// Without what has no estimates and takes the places of what does.
+inline PlanSearchResult found_untuned(const PlanBase& base) {
+  PlanSearchOptions options;
+  options.threads = 2;
+  options.tunes = false;
+  return search_jobs(base, options);
+}
+
 inline const std::vector<Override> few_candidates = {
     {"plan.fix.recompute", "[none, full]"},
     {"plan.fix.virtual_pipeline_model_parallel_size", "[1, 2]"},

@@ -21,13 +21,13 @@ struct AttentionExchange {
 };
 
 // What makes no difference to how a job is split: searches try it on the best splits alone, by simulation.
-struct Tuning {
+struct SplitTuning {
   std::string rank_order = {};   // "": as the job has it
   std::int64_t bucket_size = 0;  // elements; 0: as the job has it
   // With ZeRO-3, how long gathered weights stay: 0 as the job has it, 1 until the backward pass
   // (reshard_after_forward: false), 2 through the step (reshard_after_backward: false as well).
   int gathered_stay = 0;
-  auto operator<=>(const Tuning&) const = default;  // NOLINT(modernize-use-nullptr)
+  auto operator<=>(const SplitTuning&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
 // One way to run a job on its cluster: what Megatron-LM's flags of the same names say.
@@ -45,7 +45,7 @@ struct Candidate {
   // once, where otherwise they are scattered and gathered, and a backward pass gathers them again.
   bool whole_sequences = false;
   AttentionExchange exchange = {};
-  Tuning tuning = {};
+  SplitTuning tuning = {};
   // Over devices of several kinds.
   DeviceBalance balance = {};
   bool is_as_written = false;  // the job itself, whatever else stands here

@@ -70,7 +70,7 @@ void put_sharding(ConfigNode& root, const Job& job, const Candidate& candidate) 
 }
 
 // REQUIRES: the sections parallelism and optimizer.
-void put_tuning(ConfigNode& root, const Tuning& tuning) {
+void put_tuning(ConfigNode& root, const SplitTuning& tuning) {
   if (!tuning.rank_order.empty()) put_scalar(root, "parallelism.rank_order", plain_scalar(tuning.rank_order));
   if (tuning.bucket_size > 0)
     put_scalar(root, "optimizer.bucket_size", plain_scalar(fmt::format("{}", tuning.bucket_size)));

@@ -55,7 +55,7 @@ DeviceBalance read_balance(const std::string& field) {
 // Fields are separated by tabs; a refusal, which may hold spaces, is the last. A balance follows the schedule
 // in its field.
 std::string candidate_fields(const Candidate& of) {
-  const Tuning& tuning = of.tuning;
+  const SplitTuning& tuning = of.tuning;
   return fmt::format("{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}{}", of.tensor,
                      of.context, of.pipeline, of.virtual_stages, of.expert, of.expert_tensor, of.data,
                      of.micro_batch, of.zero_stage, int{of.overlaps}, static_cast<int>(of.recompute),

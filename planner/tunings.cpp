@@ -83,17 +83,17 @@ std::vector<Candidate> tunings_of(const Job& job, const PlanConfig& limits, cons
   };
   if (limits.rank_order_is_open && may_have_rank_orders(job))
     for (const std::string& order : other_rank_orders(of))
-      add([&](Tuning& tuning) { tuning.rank_order = order; });
+      add([&](SplitTuning& tuning) { tuning.rank_order = order; });
   if (limits.bucket_is_open)
     for (const std::int64_t size : other_buckets(of))
-      add([&](Tuning& tuning) { tuning.bucket_size = size == default_bucket_size(of.data) ? 0 : size; });
+      add([&](SplitTuning& tuning) { tuning.bucket_size = size == default_bucket_size(of.data) ? 0 : size; });
   if (limits.reshard_is_open && of.zero_stage == 3)
     for (int stay = 0; stay <= longest_stay; ++stay)
-      if (stay != of.tuning.gathered_stay) add([&](Tuning& tuning) { tuning.gathered_stay = stay; });
+      if (stay != of.tuning.gathered_stay) add([&](SplitTuning& tuning) { tuning.gathered_stay = stay; });
   return found;
 }
 
-Tuning tuning_under(int zero_stage, Tuning of) {
+SplitTuning tuning_under(int zero_stage, SplitTuning of) {
   if (zero_stage == 3)
     of.bucket_size = 0;
   else
@@ -105,14 +105,14 @@ void apply_tuning(Job& job, const Candidate& candidate) {
   OptimizerConfig& optimizer = job.optimizer;
   if (candidate.zero_stage < 3) optimizer.reshard_after_forward = optimizer.reshard_after_backward = true;
   if (candidate.zero_stage < 2) optimizer.no_sync = false;
-  const Tuning& tuning = candidate.tuning;
+  const SplitTuning& tuning = candidate.tuning;
   if (tuning.bucket_size > 0) optimizer.bucket_size = tuning.bucket_size;
   if (tuning.gathered_stay > 0) optimizer.reshard_after_forward = false;
   if (tuning.gathered_stay > 1) optimizer.reshard_after_backward = false;
   if (!tuning.rank_order.empty()) job.parallelism.rank_order = tuning.rank_order;
 }
 
-std::string describe(const Tuning& tuning) {
+std::string describe(const SplitTuning& tuning) {
   std::string text;
   if (!tuning.rank_order.empty()) text += ", rank_order " + tuning.rank_order;
   if (tuning.bucket_size > 0) text += fmt::format(", bucket_size {}", tuning.bucket_size);

@@ -14,13 +14,13 @@ namespace simrun {
 std::vector<Candidate> tunings_of(const Job& job, const PlanConfig& limits, const Candidate& of);
 
 // What of it means something under that ZeRO stage.
-Tuning tuning_under(int zero_stage, Tuning of);
+SplitTuning tuning_under(int zero_stage, SplitTuning of);
 
 // What a job says of the sharding of another ZeRO stage than the candidate's is taken back, and the
 // candidate's own tuning is set.
 void apply_tuning(Job& job, const Candidate& candidate);
 
 // "" for what is as the job has it, else ", rank_order tp-cp-ep-pp-dp, bucket_size 10000000".
-std::string describe(const Tuning& tuning);
+std::string describe(const SplitTuning& tuning);
 
 }  // namespace simrun

@@ -161,8 +161,8 @@ TEST_CASE("a search that tunes finds no slower plan, and what it wrote is what w
     const RankedCandidate best = found_by(base).best.front();
     CAPTURE(name, describe(plain.candidate), describe(best.candidate));
     CHECK(best.evaluation.step_s <= plain.evaluation.step_s);
-    CHECK(plain.candidate.tuning == Tuning{});
-    if (best.candidate.tuning == Tuning{}) continue;
+    CHECK(plain.candidate.tuning == SplitTuning{});
+    if (best.candidate.tuning == SplitTuning{}) continue;
     ++tuned;
     Candidate without = best.candidate;
     without.tuning = {};

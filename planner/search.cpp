@@ -277,7 +277,8 @@ class Search {
 
   // Those that are better than the best, simulated with contention, take their places before it.
   void try_all(const std::vector<Candidate>& next, PlanSearchResult& result, double least_gain = 0) {
-    const Newcomers next_ones{fitting_.size(), (1 - least_gain) * goal(result.best.front())};
+    Newcomers next_ones{fitting_.size(), goal(result.best.front())};
+    if (least_gain > 0) next_ones.to_beat_shared = (1 - least_gain) * next_ones.to_beat;
     simulate(next, result);
     place(next_ones, result, [](const Candidate&) { return true; });
   }
@@ -286,6 +287,7 @@ class Search {
   struct Newcomers {
     std::size_t first = 0;
     double to_beat = 0;
+    double to_beat_shared = std::numeric_limits<double>::infinity();  // by one of them, with shared links
   };
   template <typename Accepts>
   void place(const Newcomers& of, PlanSearchResult& result, const Accepts& accepts) {
@@ -297,8 +299,12 @@ class Search {
     }
     if (result.was_stopped || result.best.size() == listed) return;
     simulate_with_contention(result, listed, result.best.size());
-    if (!result.was_stopped) return sort_by_goal(result.best, limits_.minimise);
-    // What was not simulated so is not among them.
+    const bool is_beaten =
+        std::none_of(result.best.begin() + static_cast<std::ptrdiff_t>(listed), result.best.end(),
+                     [&](const RankedCandidate& one) { return goal(one) < of.to_beat_shared; });
+    if (!result.was_stopped && !is_beaten) return sort_by_goal(result.best, limits_.minimise);
+    take_evaluations(result.best, fitting_);
+    // What was not simulated so, or gains nothing by it, is not among them.
     result.rest.insert(result.rest.end(), result.best.begin() + static_cast<std::ptrdiff_t>(listed),
                        result.best.end());
     result.best.resize(listed);

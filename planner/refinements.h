@@ -12,8 +12,8 @@ struct Refined {
   const PlanBase& base;
   const PlanSearchResult& result;
   const std::vector<RankedCandidate>& fitting;  // all that fit
-  // Simulates those that were not yet; what is better than the best by that share of its goal becomes one of
-  // them.
+  // Simulates those that were not yet; each that is better than the best by that share of its goal becomes
+  // one of them.
   std::function<void(const std::vector<Candidate>&, double least_gain)> try_all;
 };
 

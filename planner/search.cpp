@@ -57,7 +57,7 @@ class Search {
   // Those that were not yet.
   void simulate(const std::vector<Candidate>& of, PlanSearchResult& result) {
     std::vector<EstimatedCandidate> next;
-    for (const Candidate& one : std::set<Candidate>(of.begin(), of.end())) next.push_back({one, {}});
+    for (const Candidate& one : std::set(of.begin(), of.end())) next.push_back({one, {}});
     simulate_new(std::move(next), result);
   }
   void simulate_new(std::vector<EstimatedCandidate> next, PlanSearchResult& result) {
@@ -275,7 +275,7 @@ class Search {
     sort_by_goal(result.best, limits_.minimise);
   }
 
-  // Those that are better than the best, simulated with contention, take their places before it.
+  // Those that are better than the best by a share of its goal, with contention, come before it.
   void try_all(const std::vector<Candidate>& next, PlanSearchResult& result, double least_gain = 0) {
     Newcomers next_ones{fitting_.size(), goal(result.best.front())};
     if (least_gain > 0) next_ones.to_beat_shared = (1 - least_gain) * next_ones.to_beat;
@@ -287,7 +287,7 @@ class Search {
   struct Newcomers {
     std::size_t first = 0;
     double to_beat = 0;
-    double to_beat_shared = std::numeric_limits<double>::infinity();  // by one of them, with shared links
+    double to_beat_shared = std::numeric_limits<double>::infinity();  // with shared links
   };
   template <typename Accepts>
   void place(const Newcomers& of, PlanSearchResult& result, const Accepts& accepts) {
@@ -299,15 +299,15 @@ class Search {
     }
     if (result.was_stopped || result.best.size() == listed) return;
     simulate_with_contention(result, listed, result.best.size());
-    const bool is_beaten =
-        std::none_of(result.best.begin() + static_cast<std::ptrdiff_t>(listed), result.best.end(),
-                     [&](const RankedCandidate& one) { return goal(one) < of.to_beat_shared; });
-    if (!result.was_stopped && !is_beaten) return sort_by_goal(result.best, limits_.minimise);
-    take_evaluations(result.best, fitting_);
-    // What was not simulated so, or gains nothing by it, is not among them.
-    result.rest.insert(result.rest.end(), result.best.begin() + static_cast<std::ptrdiff_t>(listed),
-                       result.best.end());
-    result.best.resize(listed);
+    // What was not simulated so, or gains too little by it, is not among them.
+    const auto gains = [&](const RankedCandidate& one) { return goal(one) < of.to_beat_shared; };
+    const auto first = result.best.begin() + static_cast<std::ptrdiff_t>(listed);
+    const auto beaten = result.was_stopped ? first : std::stable_partition(first, result.best.end(), gains);
+    const std::vector<RankedCandidate> left_out(beaten, result.best.end());
+    result.best.erase(beaten, result.best.end());
+    take_evaluations(left_out, fitting_);
+    result.rest.insert(result.rest.end(), left_out.begin(), left_out.end());
+    if (!result.was_stopped) sort_by_goal(result.best, limits_.minimise);
   }
 
   double goal(const RankedCandidate& of) const { return goal_of(limits_.minimise, of); }

@@ -77,8 +77,10 @@ bool read_candidate_fields(std::istream& in, Candidate& of) {
   of.whole_sequences = whole_sequences != 0;
   if (exchange >= 0) of.exchange.kind = static_cast<ContextExchange>(exchange);
   of.recompute = static_cast<RecomputeGranularity>(recompute);
-  if (of.tuning.rank_order == "-") of.tuning.rank_order.clear();
-  if (!of.tuning.rank_order.empty() && !parse_rank_order(of.tuning.rank_order)) return false;
+  SplitTuning& tuning = of.tuning;
+  if (tuning.rank_order == "-") tuning.rank_order.clear();
+  if (!tuning.rank_order.empty() && !parse_rank_order(tuning.rank_order)) return false;
+  if (tuning.bucket_size < 0 || tuning.gathered_stay < 0 || tuning.gathered_stay > 2) return false;
   of.balance = read_balance(of.schedule);
   of.schedule = of.schedule.substr(0, of.schedule.find(';'));
   if (of.schedule == "-") of.schedule.clear();

@@ -111,7 +111,7 @@ class Search {
     improve(refined(result));
     deal_layers(result);
     improve(refined(result));  // what has its layers dealt
-    move_layers(result);
+    if (result.has_estimates) move_layers(refined(result));
     if (tunes_) {
       tune(refined(result));
       improve(refined(result));
@@ -147,8 +147,7 @@ class Search {
   static constexpr int most_rounds = 8, most_rounds_of_starts = 24;
   static constexpr std::size_t most_starts = 24, few = 2, few_of_front = 4, most_dealt = 10;
   static constexpr double near_the_best = 1.3;  // x its goal: layers dealt by time hardly gain more
-  static constexpr double near_enough_to_move = 1.1;
-  static constexpr std::size_t most_moved = 4, moves_at_once = 12, most_of_front = 8;
+  static constexpr std::size_t most_of_front = 8;
 
   void simulate(const std::vector<EstimatedCandidate>& next, std::int64_t all, PlanSearchResult& result) {
     std::vector<Question> questions(next.size());
@@ -209,8 +208,8 @@ class Search {
 
   bool has_kinds() const { return GpuKinds(base_.job.job.cluster).count() > 1; }
   Refined refined(PlanSearchResult& result) {
-    return {base_, result, fitting_,
-            [&](const std::vector<Candidate>& next, double gain) { try_all(next, result, gain); }};
+    return {base_, result, fitting_, [&](const std::vector<Candidate>& next) { simulate(next, result); },
+            [&](const Newcomers& of) { place(of, result); }};
   }
 
   // On one kind of GPU, the best of each split and schedule with their layers dealt by time; of several kinds
@@ -222,32 +221,7 @@ class Search {
     const double most = near_the_best * goal(result.best.front());
     for (const std::vector<RankedCandidate>& all : {fitting_, as_estimated(shortlist_, simulated_)})
       add_dealt_layers(base_, pipelined_starts(all, limits_.minimise, most, most_dealt), dealt);
-    try_all(dealt, result);
-  }
-
-  // From the best of some splits and schedules, one layer at a time to another stage, as long as that is
-  // better: estimates say which of the many moves are worth a look.
-  void move_layers(PlanSearchResult& result) {
-    if (result.was_stopped || result.best.empty() || has_kinds() || !result.has_estimates) return;
-    MovedLayers moved(base_);
-    const double most = near_enough_to_move * goal(result.best.front());
-    const std::size_t known = fitting_.size();
-    std::set<Candidate> ends;
-    for (RankedCandidate at : pipelined_starts(fitting_, limits_.minimise, most, most_moved)) {
-      for (int round = 0; round < most_rounds && !result.was_stopped; ++round) {
-        const std::size_t before = fitting_.size();
-        simulate(moved.of(at.candidate, moves_at_once), result);
-        const double to_beat = goal(at);
-        for (std::size_t i = before; i < fitting_.size(); ++i)
-          if (goal(fitting_[i]) < goal(at)) at = fitting_[i];
-        if (goal(at) >= to_beat) break;
-      }
-      ends.insert(at.candidate);
-    }
-    const auto asked = static_cast<std::size_t>(limits_.best);
-    const double to_beat =
-        result.best.size() < asked ? std::numeric_limits<double>::infinity() : goal(result.best[asked - 1]);
-    place({known, to_beat}, result, [&](const Candidate& of) { return ends.contains(of); });
+    try_all(refined(result), dealt);
   }
 
   // With shared links: what is on the front by its time alone may not be, and what is behind it may come to
@@ -275,26 +249,12 @@ class Search {
     sort_by_goal(result.best, limits_.minimise);
   }
 
-  // Those that are better than the best by a share of its goal, with contention, come before it.
-  void try_all(const std::vector<Candidate>& next, PlanSearchResult& result, double least_gain = 0) {
-    Newcomers next_ones{fitting_.size(), goal(result.best.front())};
-    if (least_gain > 0) next_ones.to_beat_shared = (1 - least_gain) * next_ones.to_beat;
-    simulate(next, result);
-    place(next_ones, result, [](const Candidate&) { return true; });
-  }
-
-  // What fits from a number on, and what it must be better than.
-  struct Newcomers {
-    std::size_t first = 0;
-    double to_beat = 0;
-    double to_beat_shared = std::numeric_limits<double>::infinity();  // with shared links
-  };
-  template <typename Accepts>
-  void place(const Newcomers& of, PlanSearchResult& result, const Accepts& accepts) {
+  // What is better takes its place among the best, simulated with contention.
+  void place(const Newcomers& of, PlanSearchResult& result) {
     const std::size_t listed = result.best.size();
     for (std::size_t i = of.first; i < fitting_.size(); ++i) {
-      const bool is_placed =
-          goal(fitting_[i]) < of.to_beat && accepts(fitting_[i].candidate) && !result.was_stopped;
+      const bool is_one = !of.only || of.only->contains(fitting_[i].candidate);
+      const bool is_placed = is_one && goal(fitting_[i]) < of.to_beat && !result.was_stopped;
       (is_placed ? result.best : result.rest).push_back(fitting_[i]);
     }
     if (result.was_stopped || result.best.size() == listed) return;

@@ -194,6 +194,7 @@ class ModelBlock {
       if (family_.name == "megatron" && !made_.job.has("model.swiglu") &&
           !made_.job.has("model.ffn_hidden_size"))
         assume_megatrons_width();
+      if (family_.name == "neox") assume_megatrons_width();
     }
     put(key, Column::ffn_hidden);
   }
@@ -222,7 +223,7 @@ class ModelBlock {
     if (hidden) assume_width((8 * *hidden / 3 + 255) / 256 * 256);
   }
 
-  // Megatron-LM's default.
+  // Megatron-LM's default, and GPT-NeoX's.
   void assume_megatrons_width() {
     if (const auto hidden = made_.row.integer(Column::hidden)) assume_width(4 * *hidden);
   }

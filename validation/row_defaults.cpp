@@ -121,7 +121,7 @@ void fill_in_model(RowJob& made) {
          usual_heads(*hidden, size_in(made, Column::tp), size_in(made, Column::kv_heads)));
   assume(made, Column::kv_heads, made.row[Column::heads]);
   if (!made.row[Column::n_experts].empty()) assume(made, Column::topk, 2);
-  assume(made, Column::vocab, 51200);
+  assume(made, Column::vocab, usual_vocabulary);
 }
 
 // Per rank. Where the row has a layout, as many as its stages make; of the schedules whose stages make a V

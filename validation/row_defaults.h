@@ -4,6 +4,9 @@
 
 namespace simrun {
 
+// Megatron-LM's padded GPT-2 vocabulary.
+constexpr std::int64_t usual_vocabulary = 51200;
+
 // Cells that no rule filled, by Megatron-LM's habits: sizes of parallelism 1, micro batch 1, bf16, the
 // distributed optimizer, nothing recomputed, flash attention; heads of 128 elements (64 below a width of
 // 2,048); data parallelism from the GPUs, of which there are as many as the stated sizes need, else `guess`,

@@ -10,6 +10,7 @@
 #include "configs/config_node.h"
 #include "validation/claimed_flops.h"
 #include "validation/cluster_block.h"
+#include "validation/dimensions_by_size.h"
 #include "validation/hardware_text.h"
 #include "validation/model_block.h"
 #include "validation/parallelism_block.h"
@@ -349,6 +350,7 @@ RowJob job_of_row(const MeasuredRow& row, const RowRules& rules, KnownPresets& p
     made.facts.emplace("flops", formula);
   assume_flops(made);
   take_from_preset(made, presets);
+  assume_dimensions(made);
   refuse_unknown_hybrid(made);
   refuse_other_memory(made, presets);
   name_what_is_unknown(made);

@@ -64,11 +64,11 @@ TEST_CASE("rows that were transcribed without a look at any rule are scored but 
   };
   for (const Claim& claim : {Claim{"blind_sources.csv", 130, 0.2, 1, "'mxfp4'"},
                              {"fresh_sources.csv", 159, 0.15, 1, "'mxfp4'"},
-                             {"recent_sources.csv", 147, 0.1, 9, "no cells with its dimensions"},
-                             {"newest_sources.csv", 225, 0.12, 32, ""},
+                             {"recent_sources.csv", 147, 0.1, 0, ""},
+                             {"newest_sources.csv", 225, 0.12, 19, ""},
                              {"unseen_sources.csv", 226, 0.18, 0, ""},
-                             {"untold_sources.csv", 181, 0.12, 14, ""},
-                             {"last_sources.csv", 49, 0.2, 9, ""}}) {
+                             {"untold_sources.csv", 181, 0.12, 13, ""},
+                             {"last_sources.csv", 49, 0.2, 3, ""}}) {
     CAPTURE(claim.file);
     const std::vector<MeasuredRow> read = rows_of(claim.file);
     REQUIRE(read.size() == claim.rows);
@@ -99,13 +99,13 @@ TEST_CASE("of configurations that ran out of memory where nobody had looked, thr
   CHECK(do_not >= 28);
 }
 
-TEST_CASE("of 35 more such configurations 32 can be simulated, and four of five do not fit", "[long]") {
+TEST_CASE("of 35 more such configurations 33 can be simulated, and four of five do not fit", "[long]") {
   const std::vector<MeasuredRow> read = rows_of("untold_oom.csv");
   REQUIRE(read.size() == 35);
   int fit = 0, do_not = 0;
   for (const ValidatedRow& row : validate_rows(read, {source_presets(), EngineChoice::fast, 0}))
     if (row.status == RowStatus::scored) ++(row.simulated->summary.fits ? fit : do_not);
-  CHECK(fit + do_not == 32);  // the others name no GPU, no model or heads that do not split
+  CHECK(fit + do_not == 33);  // the others name no GPU, or heads that do not split
   CHECK(do_not >= 26);
 }
 

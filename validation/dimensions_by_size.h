@@ -1,0 +1,14 @@
+#pragma once
+
+#include "validation/row_job.h"
+
+namespace simrun {
+
+// Layers and width of a dense decoder of which a row prints no more than its size ("GPT 10B"): as wide as the
+// model of the nearest size among GPT-3's (Brown et al. 2020, arXiv 2005.14165, table 2.1), LLaMA's and,
+// behind them, Megatron-LM's (Narayanan et al. 2021, arXiv 2104.04473, table 1), and as deep as makes as many
+// parameters, in a multiple of the row's virtual stages. Only of rows with the fact `sized` and without a
+// preset; each cell is noted in `assumed`.
+void assume_dimensions(RowJob& made);
+
+}  // namespace simrun

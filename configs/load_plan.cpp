@@ -42,6 +42,15 @@ std::vector<std::int64_t> read_choices(const ConfigNode& node, const std::string
   return values;
 }
 
+// One word or a list of them.
+std::vector<std::string> read_words(SectionReader& fix, const std::string& key, const WordRule& rule) {
+  const ConfigNode* written = fix.section(key);
+  if (written == nullptr) return {};
+  if (written->kind != ConfigNode::Kind::scalar) return fix.words(key, rule, {});
+  const std::string word = fix.word(key, rule);
+  return word.empty() ? std::vector<std::string>{} : std::vector{word};
+}
+
 void read_fixed(const ConfigNode* node, Reading& reading, PlanConfig& plan) {
   if (node == nullptr) return;
   SectionReader fix(reading, node, "plan.fix");
@@ -54,12 +63,11 @@ void read_fixed(const ConfigNode* node, Reading& reading, PlanConfig& plan) {
     std::vector<std::int64_t> values = read_choices(*written, fix.path_of(key), range, reading);
     if (!values.empty()) plan.fixed_numbers.emplace(key, std::move(values));
   }
-  if (fix.has("pipeline_schedule"))
-    plan.schedules = fix.words(
-        "pipeline_schedule",
-        {{"1f1b", "interleaved_1f1b", "gpipe", "zb_h1", "zb_v", "interleaved_zb", "looped_bfs"}}, {});
-  if (fix.has("recompute")) plan.recomputes = fix.words("recompute", {{"none", "selective", "full"}}, {});
-  fix.ignore({"pipeline_schedule", "recompute"});
+  plan.schedules =
+      read_words(fix, "pipeline_schedule",
+                 {{"1f1b", "interleaved_1f1b", "gpipe", "zb_h1", "zb_h2", "zb_v", "v_half", "v_min",
+                   "interleaved_zb", "interleaved_1f1b_overlap", "looped_bfs", "dualpipe", "dualpipe_v"}});
+  plan.recomputes = read_words(fix, "recompute", {{"none", "selective", "full"}});
   fix.finish();
 }
 

@@ -1,0 +1,64 @@
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "configs/diagnostics.h"
+#include "planner/search.h"
+
+namespace simrun {
+namespace {
+
+PlanBase base_fixed_to(const std::string& schedules) {
+  LoadOptions load;
+  load.overrides = {{"plan.fix.pipeline_schedule", schedules},
+                    {"plan.fix.pipeline_model_parallel_size", "2"},
+                    {"plan.fix.recompute", "none"}};
+  load.preset_directories = {SIMRUN_SOURCE_DIR "/configs"};
+  return plan_base(
+      "simrun: 1\n"
+      "model: {model_type: gpt, num_layers: 8, hidden_size: 256, num_attention_heads: 4, vocab_size: 4096,\n"
+      "  max_position_embeddings: 512, attention_dropout: 0, hidden_dropout: 0}\n"
+      "training: {seq_length: 512, micro_batch_size: 1, global_batch_size: 16, precision: bf16}\n"
+      "cluster: {from: dgx_a100, nodes: 1, gpus_per_node: 4, nics_per_node: 2}\n",
+      "test.yaml", load);
+}
+
+std::vector<std::string> schedules_of(const PlanSearchResult& found) {
+  std::vector<std::string> names;
+  for (const RankedCandidate& one : found.best) names.push_back(one.candidate.schedule);
+  return names;
+}
+
+PlanSearchResult found_alone(const std::string& schedules) {
+  PlanSearchOptions options;
+  options.threads = 1;
+  return search_jobs(base_fixed_to(schedules), options);
+}
+
+}  // namespace
+
+TEST_CASE("a search keeps to any schedule of two stages that it is told to") {
+  for (const std::string schedule :
+       {"1f1b", "gpipe", "zb_h1", "zb_h2", "zb_v", "v_half", "v_min", "interleaved_1f1b", "interleaved_zb",
+        "looped_bfs", "dualpipe", "dualpipe_v"}) {
+    CAPTURE(schedule);
+    const PlanSearchResult found = found_alone(schedule);
+    REQUIRE_FALSE(found.best.empty());
+    for (const std::string& of : schedules_of(found)) CHECK(of == schedule);
+  }
+}
+
+TEST_CASE("one schedule may be written as a word or as a list of one") {
+  const PlanSearchResult word = found_alone("v_half"), list = found_alone("[v_half]");
+  REQUIRE(word.best.size() == list.best.size());
+  for (std::size_t i = 0; i < word.best.size(); ++i) CHECK(word.best[i].candidate == list.best[i].candidate);
+}
+
+TEST_CASE("a schedule that there is not is refused with those that there are") {
+  CHECK_THROWS_WITH(base_fixed_to("zb_x"), Catch::Contains("'plan.fix.pipeline_schedule' cannot be 'zb_x'"));
+  CHECK_THROWS_WITH(base_fixed_to("[1f1b, v_hall]"), Catch::Contains("cannot be 'v_hall'"));
+  CHECK_THROWS_WITH(base_fixed_to("[]"), Catch::Contains("an empty list"));
+  CHECK_THROWS_WITH(base_fixed_to("{}"), Catch::Contains("must be a list"));
+}
+
+}  // namespace simrun

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "validation/named_size.h"
+#include "validation/row_cells.h"
 #include "validation/row_defaults.h"
 
 namespace simrun {
@@ -39,8 +40,9 @@ std::int64_t hidden_size_of(double parameters) {
   return std::ranges::min_element(models, {}, distance)->hidden;
 }
 
-std::int64_t ranks_in(const RowJob& made, Column column) {
-  return std::max<std::int64_t>(made.row.integer(column).value_or(1), 1);
+// At most as many as there are layers anywhere.
+std::int64_t stages_in(const RowJob& made, Column column) {
+  return std::clamp<std::int64_t>(made.row.integer(column).value_or(1), 1, most_layers);
 }
 
 // Layers of 12 h^2 parameters, whose MLPs have two matrices of 4 h or three of 8/3 h, beside the vocabulary's
@@ -50,7 +52,7 @@ std::int64_t layers_of(const RowJob& made, double parameters, std::int64_t hidde
   const double tables = made.job.value("model.model_type") == "llama" ? 2 : 1;
   const double words = static_cast<double>(made.row.integer(Column::vocab).value_or(usual_vocabulary));
   const double layers = (parameters - tables * words * width) / (12 * width * width);
-  const std::int64_t stages = ranks_in(made, Column::pp) * ranks_in(made, Column::vpp);
+  const std::int64_t stages = stages_in(made, Column::pp) * stages_in(made, Column::vpp);
   return std::max<std::int64_t>(std::llround(layers / static_cast<double>(stages)), 1) * stages;
 }
 
@@ -66,6 +68,7 @@ void assume_dimensions(RowJob& made) {
     return;
   const std::int64_t hidden = hidden_size_of(*parameters);
   const std::int64_t layers = layers_of(made, *parameters, hidden);
+  if (layers > most_layers) return;
   assume(made, Column::layers, fmt::format("{}", layers));
   assume(made, Column::hidden, fmt::format("{}", hidden));
 }

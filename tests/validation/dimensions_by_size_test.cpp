@@ -35,6 +35,10 @@ TEST_CASE("dimensions by size: as wide as the model of the nearest size, as deep
 TEST_CASE("dimensions by size: layers come in whole virtual stages") {
   CHECK(shape("GPT 10B", {{Column::pp, "8"}}) == "32 x 5120");
   CHECK(shape("GPT 10B", {{Column::pp, "4"}, {Column::vpp, "5"}}) == "40 x 5120");
+  // No model has more than a thousand.
+  CHECK_THAT(shape("GPT 10B", {{Column::pp, "1000"}, {Column::vpp, "1000"}}),
+             Catch::Contains("no cells with its dimensions"));
+  CHECK_NOTHROW(shape("GPT 10B", {{Column::pp, "1000000000000000"}, {Column::vpp, "1000000000000000"}}));
 }
 
 TEST_CASE("dimensions by size: a row that prints a dimension, experts or another kind of model has none") {

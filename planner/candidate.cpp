@@ -173,8 +173,9 @@ class Choices {
     if (microbatches % pipeline == 0)
       for (std::int64_t stages = 2; stages <= most_virtual_stages; ++stages) {
         add(stages, "interleaved_1f1b");
-        for (const char* name : {"interleaved_zb", "looped_bfs", "interleaved_1f1b_overlap"})
+        for (const char* name : {"interleaved_zb", "looped_bfs"})
           if (named(name)) add(stages, name);
+        if (named("interleaved_1f1b_overlap") && has_experts()) add(stages, "interleaved_1f1b_overlap");
       }
     // Under ZeRO-2 and 3 one rank would gather tied word embeddings for both of its stages.
     if (named("zb_v") || candidate.zero_stage < 2 || !job_.model.tie_word_embeddings) add(2, "zb_v");

@@ -30,6 +30,8 @@ const std::vector<std::string> rule_keys = {"match", "unless", "where", "reason"
 //   gated           yes; no; by_size: Llama's or Mixtral's layers where the model's name says as many
 //                   parameters as they have, and no other layers do (validation/named_size.h);
 //                   by_size_or_experts: likewise, or of a gated MLP's width, or experts of bf16 or fp8
+//   sized           decoder: one stack of layers, so that a size makes dimensions of rows that print none
+//                   (validation/dimensions_by_size.h)
 //   tied            "no": input and output embedding are two matrices; "yes": they are one
 //   recomputed_layers  "1/2": of every stage's layers, whole, where the row's recompute is selective
 //   zero_stage      what the framework shards, where it is not what the row's number says

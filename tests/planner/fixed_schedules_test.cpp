@@ -54,6 +54,11 @@ TEST_CASE("one schedule may be written as a word or as a list of one") {
   for (std::size_t i = 0; i < word.best.size(); ++i) CHECK(word.best[i].candidate == list.best[i].candidate);
 }
 
+TEST_CASE("without experts there is no exchange of theirs to hide: that schedule is refused at once") {
+  CHECK_THROWS_WITH(found_alone("interleaved_1f1b_overlap"),
+                    Catch::Contains("pipeline_schedule is not interleaved_1f1b_overlap"));
+}
+
 TEST_CASE("a schedule that there is not is refused with those that there are") {
   CHECK_THROWS_WITH(base_fixed_to("zb_x"), Catch::Contains("'plan.fix.pipeline_schedule' cannot be 'zb_x'"));
   CHECK_THROWS_WITH(base_fixed_to("[1f1b, v_hall]"), Catch::Contains("cannot be 'v_hall'"));

@@ -30,6 +30,8 @@ TEST_CASE("dimensions by size: as wide as the model of the nearest size, as deep
   CHECK(shape("dense 6.6B") == "32 x 4096");
   // Two tables of 32,000 words: (32e9 - 2 x 32,000 x 6,656) / (12 x 6,656^2) = 59.4.
   CHECK(shape("32B (llama-style)") == "59 x 6656");
+  // GPT-NeoX has two, too: (1e9 - 2 x 50,432 x 2,048) / (12 x 2,048^2) = 15.8.
+  CHECK(shape("GPT-NeoX around 1B") == "16 x 2048");
 }
 
 TEST_CASE("dimensions by size: layers come in whole virtual stages") {
@@ -46,8 +48,20 @@ TEST_CASE("dimensions by size: a row that prints a dimension, experts or another
   CHECK(shape("GPT 10B", {{Column::layers, "40"}}).find(none) != std::string::npos);
   CHECK(shape("GPT-MoE 10B", {{Column::n_experts, "16"}}).find(none) != std::string::npos);
   for (const char* other :
-       {"Jamba-52B", "GPT of some size", "Multimodal GPT 8B", "Qwen-VL 9.6B", "GPT 90000T"})
-    CHECK(shape(other).find(none) != std::string::npos);
+       {"Jamba-52B", "GPT of some size", "Multi-modal GPT 8B", "Qwen-VL 9.6B", "GPT 90000T", "Llama 4 400B",
+        "Mistral 141B-A39B", "Vision Llama 11B", "Swin Transformer 3B", "Llama 16B mixture of experts"}) {
+    CAPTURE(other);
+    CHECK_THAT(shape(other), Catch::Contains(none));
+  }
+}
+
+// 64 layers of 12 x 1,024^2 are 805 M; a million words of 1,024 are 1.0 B.
+TEST_CASE("dimensions by size: what would not be of that size, or not have the row's heads, is not guessed") {
+  const std::string none = "no cells with its dimensions";
+  CHECK_THAT(shape("GPT 350M", {{Column::pp, "16"}, {Column::vpp, "4"}}), Catch::Contains(none));
+  CHECK_THAT(shape("GPT 350M", {{Column::vocab, "1000000"}}), Catch::Contains(none));
+  CHECK_THAT(shape("GPT 20B", {{Column::heads, "48"}}), Catch::Contains(none));
+  CHECK(shape("GPT 10B", {{Column::heads, "32"}}) == "31 x 5120");
 }
 
 TEST_CASE("dimensions by size: a model of a known name keeps its own") {

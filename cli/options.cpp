@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "cli/input_words.h"
 #include "cli/option_rules.h"
 #include "cli/sweep_values.h"
 #include "cli/version.h"
@@ -310,10 +311,6 @@ std::string read_sweeps(const std::vector<std::string>& sweeps, Options& options
   return "";
 }
 
-bool is_job_name(const std::string& path) {
-  return path.ends_with(".yaml") || path.ends_with(".yml") || path.ends_with(".json");
-}
-
 // --plan alone, with a planner, or with a job that no other word names: a search. Else where the Plan goes;
 // "" or why not there: `--plan a.yaml b.yaml` means to compare or to search, never to lose a.yaml.
 std::string read_plan_word(const Words& words, Options& options) {
@@ -339,7 +336,8 @@ std::string read_plan_word(const Words& words, Options& options) {
 
 // The rest of the options from the words of the command line; "" or what is wrong with them.
 std::string read_words(const Words& words, Options& options) {
-  if (words.inputs.size() > 2) return "more than two configs: one is simulated, two are compared";
+  if (std::string bad = fault_of_inputs(words.inputs, options.json, words.plan.has_value()); !bad.empty())
+    return bad;
   if (!words.inputs.empty()) options.input = words.inputs.front();
   if (words.inputs.size() == 2) options.other_input = words.inputs.back();
   if (std::string bad_plan = read_plan_word(words, options); !bad_plan.empty()) return bad_plan;

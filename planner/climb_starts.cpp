@@ -12,6 +12,27 @@
 #include "planner/ranking.h"
 
 namespace simrun {
+namespace {
+
+template <typename Kind>
+std::vector<RankedCandidate> first_of_each(std::vector<RankedCandidate> sorted, std::size_t most,
+                                           const Kind& kind_of) {
+  std::set<decltype(kind_of(Candidate{}))> kinds;
+  std::vector<RankedCandidate> first;
+  for (RankedCandidate& one : sorted) {
+    if (first.size() == most) break;
+    if (kinds.insert(kind_of(one.candidate)).second) first.push_back(std::move(one));
+  }
+  return first;
+}
+
+void keep_pipelined(std::vector<RankedCandidate>& of, PlanObjective objective, double most_goal) {
+  std::erase_if(of, [&](const RankedCandidate& one) {
+    return one.candidate.pipeline == 1 || goal_of(objective, one) > most_goal;
+  });
+}
+
+}  // namespace
 
 std::vector<RankedCandidate> climb_starts(std::vector<RankedCandidate> fitting,
                                           const std::vector<RankedCandidate>& others, PlanObjective objective,
@@ -27,23 +48,25 @@ std::vector<RankedCandidate> climb_starts(std::vector<RankedCandidate> fitting,
   };
   std::ranges::sort(fitting,
                     [&](const RankedCandidate& a, const RankedCandidate& b) { return key(a) < key(b); });
-  std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t, std::string>> starts;
-  std::vector<RankedCandidate> best;
-  for (RankedCandidate& one : fitting) {
-    const Candidate& of = one.candidate;
-    if (best.size() == most) break;
-    if (starts.emplace(of.tensor, of.context, of.pipeline, of.schedule).second)
-      best.push_back(std::move(one));
-  }
-  return best;
+  return first_of_each(std::move(fitting), most, [](const Candidate& of) {
+    return std::tuple(of.tensor, of.context, of.pipeline, of.schedule);
+  });
 }
 
 std::vector<RankedCandidate> pipelined_starts(std::vector<RankedCandidate> fitting, PlanObjective objective,
                                               double most_goal, std::size_t most) {
-  std::erase_if(fitting, [&](const RankedCandidate& of) {
-    return of.candidate.pipeline == 1 || goal_of(objective, of) > most_goal;
-  });
+  keep_pipelined(fitting, objective, most_goal);
   return climb_starts(std::move(fitting), {}, objective, most);
+}
+
+std::vector<RankedCandidate> pipelined_starts_by_microbatch(std::vector<RankedCandidate> fitting,
+                                                            PlanObjective objective, double most_goal,
+                                                            std::size_t most) {
+  keep_pipelined(fitting, objective, most_goal);
+  sort_by_goal(fitting, objective);
+  return first_of_each(std::move(fitting), most, [](const Candidate& of) {
+    return std::tuple(of.tensor, of.context, of.pipeline, of.schedule, of.micro_batch);
+  });
 }
 
 }  // namespace simrun

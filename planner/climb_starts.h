@@ -18,4 +18,9 @@ std::vector<RankedCandidate> climb_starts(std::vector<RankedCandidate> fitting,
 std::vector<RankedCandidate> pipelined_starts(std::vector<RankedCandidate> fitting, PlanObjective objective,
                                               double most_goal, std::size_t most);
 
+// Likewise, of each size of microbatches too: which is best may be another one once the layers lie well.
+std::vector<RankedCandidate> pipelined_starts_by_microbatch(std::vector<RankedCandidate> fitting,
+                                                            PlanObjective objective, double most_goal,
+                                                            std::size_t most);
+
 }  // namespace simrun

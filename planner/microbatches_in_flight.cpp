@@ -2,13 +2,25 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <iterator>
+#include <map>
 #include <numeric>
+#include <string>
 #include <utility>
 
 #include "planner/pipeline_costs.h"
 
 namespace simrun {
+namespace {
+
+// Whether pairs that overlap take turns at every collective of theirs: what the forward pass fills, the
+// backward one has freed. Without any the forward pass runs first.
+bool takes_turns(const Candidate& of) {
+  return of.tensor > 1 || of.context > 1 || of.expert > 1 || of.zero_stage >= 2;
+}
+
+}  // namespace
 
 void GroupedPasses::set(double group, std::span<const double> stage_bytes, bool is_reversed) {
   group_ = group;
@@ -31,25 +43,65 @@ MicrobatchesInFlight::MicrobatchesInFlight(const Candidate& of, double microbatc
     : p_(static_cast<double>(of.pipeline)),
       v_(static_cast<double>(of.virtual_stages)),
       microbatches_(microbatches),
-      holds_all_(of.schedule == "gpipe" || of.schedule == "looped_bfs"),
-      // What weight gradients were put off of is held as long.
-      is_even_(of.schedule == "zb_h1"),
-      is_wave_(is_wave(of)),
-      fills_up_(of.schedule == "interleaved_zb") {}
+      kind_(kind_of(of)),
+      takes_turns_(takes_turns(of)) {}
+
+MicrobatchesInFlight::Kind MicrobatchesInFlight::kind_of(const Candidate& of) {
+  static const std::map<std::string, Kind, std::less<>> kinds = {{"interleaved_1f1b_overlap", Kind::ahead},
+                                                                 {"gpipe", Kind::all},
+                                                                 {"looped_bfs", Kind::all},
+                                                                 {"zb_h1", Kind::even},
+                                                                 {"zb_h2", Kind::twice},
+                                                                 {"interleaved_zb", Kind::fills_up},
+                                                                 {"dualpipe", Kind::both_ways},
+                                                                 {"zb_v", Kind::zb_v},
+                                                                 {"v_half", Kind::v_half},
+                                                                 {"v_min", Kind::v_min},
+                                                                 {"dualpipe_v", Kind::dualpipe_v}};
+  const auto known = kinds.find(of.schedule);
+  return known == kinds.end() ? Kind::whole : known->second;
+}
 
 double MicrobatchesInFlight::passes(std::size_t rank) const {
-  if (holds_all_) return microbatches_ * v_;
-  if (is_even_ || is_wave_) return std::min(microbatches_, p_) * v_;
   const double behind = p_ - static_cast<double>(rank) - 1;
-  const double most = fills_up_ ? v_ * p_ : v_ == 1 ? behind + 1 : 2 * behind + (v_ - 1) * p_ + 1;
-  return std::min(most, microbatches_ * v_);
+  const double ahead = v_ == 1 ? behind + 1 : 2 * behind + (v_ - 1) * p_ + 1;
+  switch (kind_) {
+    case Kind::all: return microbatches_ * v_;
+    case Kind::even:
+    case Kind::zb_v: return std::min(microbatches_, p_) * v_;
+    case Kind::twice: return std::min(microbatches_, 2 * p_);
+    case Kind::fills_up: return std::min(microbatches_, p_) * v_;
+    case Kind::both_ways: return takes_turns_ ? p_ : p_ + 1;
+    case Kind::v_half:
+    case Kind::v_min:
+    case Kind::dualpipe_v: {
+      const HeldOfWave most = most_of_wave(rank);
+      return most.first + most.second;
+    }
+    case Kind::ahead: return std::min(takes_turns_ ? ahead : ahead + 1, microbatches_ * v_);
+    case Kind::whole: break;
+  }
+  return std::min(ahead, microbatches_ * v_);
+}
+
+double MicrobatchesInFlight::put_off(std::size_t rank) const {
+  const auto before = static_cast<double>(rank);
+  switch (kind_) {
+    case Kind::even:
+    case Kind::fills_up: return std::min(microbatches_ - 1, before);
+    case Kind::twice: return std::clamp(microbatches_ - 2 * (p_ - before) + 1, 0.0, 2 * before + 1);
+    default: return 0;
+  }
 }
 
 // Backward passes begin with the last stage, so that as many microbatches are now on the first stages and now
 // on the last.
 double MicrobatchesInFlight::bytes(std::size_t rank, const std::vector<double>& stage_bytes) {
   const double ahead = passes(rank);
-  if (holds_all_ || is_even_ ||
+  if (kind_ == Kind::both_ways)
+    return (p_ - static_cast<double>(rank)) * stage_bytes[0] +
+           (static_cast<double>(rank) + 1) * stage_bytes[1] - freed_in_turns(stage_bytes);
+  if (kind_ == Kind::all || v_ == 1 ||
       std::ranges::count(stage_bytes, stage_bytes.front()) == std::ssize(stage_bytes))
     return ahead / v_ * std::accumulate(stage_bytes.begin(), stage_bytes.end(), 0.0);
   forward_.set(p_, stage_bytes, false);
@@ -68,7 +120,54 @@ double MicrobatchesInFlight::bytes(std::size_t rank, const std::vector<double>& 
   return most;
 }
 
+// The published ones (Qi et al. 2024, arXiv 2405.15362, section 3; schedules/dualpipe.h) as their lists are
+// here.
+MicrobatchesInFlight::HeldOfWave MicrobatchesInFlight::most_of_wave(std::size_t rank) const {
+  const auto at = static_cast<double>(rank);
+  HeldOfWave most;
+  if (kind_ == Kind::dualpipe_v) {
+    most.first = 2 * p_ - at;
+    most.second = at + 1;
+  } else if (kind_ == Kind::v_half) {
+    most.second = 1 + std::ceil(at / 2);
+    most.first = 2 * std::floor((p_ + 2) / 2) - most.second;
+    most.halved = std::fmod(p_, 2) == 1 ? 1 : std::clamp((at + 5 - p_) / 2, 1.0, 2.0);
+  } else {
+    const bool puts_off = std::fmod(p_, 3) == 2;
+    most.second = 1 + std::floor((puts_off ? at : at + 1) / 3);
+    most.first = 2 * std::floor((p_ + 4) / 3) - most.second - (puts_off ? 2 : 0);
+    most.put_off = puts_off && rank % 3 != 0 ? 1 : 0;
+    most.halved = puts_off ? 0 : 1;
+  }
+  most.first = std::min(most.first, microbatches_);
+  most.second = std::min(most.second, microbatches_);
+  most.put_off = std::min(most.put_off, microbatches_ - std::max(most.first, most.second));
+  return most;
+}
+
+double MicrobatchesInFlight::freed_in_turns(const std::vector<double>& stage_bytes) const {
+  return takes_turns_ ? std::min(stage_bytes[0], stage_bytes[1]) : 0;
+}
+
 MicrobatchesInFlight::OfWave MicrobatchesInFlight::bytes_of_wave(
+    std::size_t rank, const std::vector<double>& stage_bytes,
+    const std::vector<double>& put_off_bytes) const {
+  if (kind_ == Kind::zb_v) return bytes_of_zb_v(rank, stage_bytes, put_off_bytes);
+  const HeldOfWave most = most_of_wave(rank);
+  const double put_off_each = put_off_bytes[0] + put_off_bytes[1];
+  double in_passes = most.first * stage_bytes[0] + most.second * stage_bytes[1] + most.put_off * put_off_each;
+  if (kind_ == Kind::dualpipe_v) in_passes -= freed_in_turns(stage_bytes);
+  const double held_each = stage_bytes[0] + stage_bytes[1];
+  // The halves of a single microbatch follow one another.
+  double by_halves = microbatches_ > 1 ? most.halved * (put_off_each - held_each) : 0;
+  // In V-Half the way back is the first to be put off.
+  const double back = std::min(2.0, microbatches_);
+  if (kind_ == Kind::v_half)
+    by_halves = std::max(by_halves, back * put_off_bytes[1] - stage_bytes[1] - (back - 1) * stage_bytes[0]);
+  return {in_passes, in_passes + by_halves};
+}
+
+MicrobatchesInFlight::OfWave MicrobatchesInFlight::bytes_of_zb_v(
     std::size_t rank, const std::vector<double>& stage_bytes,
     const std::vector<double>& put_off_bytes) const {
   const double ahead = passes(rank);

@@ -12,8 +12,17 @@
 namespace simrun {
 namespace {
 
+// DualPipe: every stage lives on two ranks, each of which runs it for half the microbatches.
+bool goes_both_ways(const Candidate& candidate) { return candidate.schedule == "dualpipe"; }
+
 Placement placement_of(const Candidate& candidate) {
-  return is_wave(candidate) ? Placement::wave : Placement::loop;
+  return is_wave(candidate)          ? Placement::wave
+         : goes_both_ways(candidate) ? Placement::bidirectional
+                                     : Placement::loop;
+}
+
+std::size_t stages_of_rank(const Candidate& candidate) {
+  return goes_both_ways(candidate) ? 2 : static_cast<std::size_t>(candidate.virtual_stages);
 }
 
 PartCost sum(PartCost of, const PartCost& with) {
@@ -32,6 +41,11 @@ PartCost sum(PartCost of, const PartCost& with) {
   of.copy_bytes += with.copy_bytes;
   of.frozen_copy_bytes += with.frozen_copy_bytes;
   of.cast_s += with.cast_s;
+  return of;
+}
+
+PartCost of_half_the_microbatches(PartCost of) {
+  for (double* seconds : {&of.forward_s, &of.backward_s, &of.input_s, &of.weight_s}) *seconds /= 2;
   return of;
 }
 
@@ -68,14 +82,18 @@ double period_s(const Candidate& candidate, double microbatches, const std::vect
   for (std::size_t s = stages.size(); s-- > 0;) {
     if (s + 1 < stages.size()) way += 2 * sends.behind(s);
     way += stages[s].forward_s + (puts_off ? stages[s].input_s : stages[s].backward_s);
-    on_rank[pipeline_rank_of(candidate, s)] += way;
+    if (goes_both_ways(candidate)) {
+      on_rank[s] += way / 2;
+      on_rank[p - 1 - s] += way / 2;
+    } else {
+      on_rank[pipeline_rank_of(candidate, s)] += way;
+    }
   }
   const MicrobatchesInFlight in_flight(candidate, microbatches);
   double period = 0;
   for (std::size_t rank = 0; rank < p; ++rank) {
-    double held = in_flight.passes(rank);
-    if (puts_off && !is_wave(candidate)) held = std::max(held - static_cast<double>(rank), 1.0);
-    period = std::max(period, on_rank[rank] / held);
+    const double held = in_flight.passes(rank) - in_flight.put_off(rank);
+    period = std::max(period, on_rank[rank] / std::max(held, 1.0));
   }
   return period;
 }
@@ -96,6 +114,7 @@ double fill_s(const Candidate& candidate, double microbatches, const PipelineCos
   const PartCost all = whole(costs);
   const double pass_s = costs.slowest_pass_s();
   const auto p = static_cast<double>(candidate.pipeline), v = static_cast<double>(candidate.virtual_stages);
+  if (goes_both_ways(candidate)) return (p - 2) / p * all.forward_s;
   const double fill =
       candidate.virtual_stages == 1 ? all.forward_s + all.backward_s - pass_s : (p - 1) * pass_s / v;
   if (!puts_off_weight_gradients(candidate)) return fill;
@@ -103,16 +122,39 @@ double fill_s(const Candidate& candidate, double microbatches, const PipelineCos
          std::max(p - microbatches, 0.0) * all.weight_s / p;
 }
 
-// Of ZB-V, whose bubble is twice as long where it has no more microbatches than ranks. Ranks with less work
-// than the slowest have it beside that one's passes, which wait for the first ways down and up alone.
+// Of ZB-H2 without waits, of which no rank idles between its passes: it begins when the first microbatch has
+// come down to it, and what it has put off is done while the last one goes back up.
+double without_idling_s(double microbatches, const std::vector<PartCost>& stages) {
+  double longest = 0, down = 0, up = 0, before = 0;
+  for (const PartCost& stage : stages) {
+    const double own = microbatches * (stage.forward_s + stage.backward_s);
+    longest = std::max(longest, down + own + std::max(up - 2 * before * stage.weight_s, 0.0));
+    down += stage.forward_s;
+    up += stage.input_s;
+    ++before;
+  }
+  return longest;
+}
+
+// Of a wave, in passes of one of its stages' halves: of ZB-V as published, of the others as their lists have
+// it for equal passes.
+double bubble_passes(const Candidate& candidate) {
+  const auto p = static_cast<double>(candidate.pipeline);
+  if (candidate.schedule == "v_half") return std::max(3 * p - 7, 1.0);
+  if (candidate.schedule == "v_min") return 3.5 * (p - 1);
+  return (candidate.schedule == "dualpipe_v" ? 2 : 1) * (p - 1);
+}
+
+// ZB-V's bubble is twice as long where it has no more microbatches than ranks. Ranks with less work than the
+// slowest have it beside that one's passes, which wait for the first ways down and up alone.
 double wave_passes_s(const Candidate& candidate, double microbatches, const PipelineCosts& costs,
                      const std::vector<double>& sends_s) {
   const PipelineSends sends(candidate, sends_s);
   const PartCost all = whole(costs);
   const auto p = static_cast<double>(candidate.pipeline);
   const double mean_s = (all.forward_s + all.backward_s) / p;
-  const double fill = (p - 1) / p * all.input_s / 2;
-  const double few = fill * std::clamp(1 - 2 * (microbatches - p) / p, 0.0, 1.0) +
+  const double fill = bubble_passes(candidate) / p * all.input_s / 2;
+  const double few = (p - 1) / p * all.input_s / 2 * std::clamp(1 - 2 * (microbatches - p) / p, 0.0, 1.0) +
                      std::max(p - microbatches, 0.0) * all.weight_s / p;
   const double behind_first = std::max(microbatches - p, 0.0);
   const PipelineWaits waits = pipeline_waits(candidate, microbatches, costs.stages, sends);
@@ -124,9 +166,11 @@ double wave_passes_s(const Candidate& candidate, double microbatches, const Pipe
 
 double elements(const PartCost& of) { return of.dense_elements + of.expert_elements; }
 
-// What ZeRO leaves of so many elements on a rank: its shards.
+// What ZeRO leaves of so many elements on a rank: its shards, which both ranks of a stage divide between
+// them.
 double sharded(const Candidate& candidate, double dense_elements, double expert_elements) {
-  const double dense = static_cast<double>(candidate.data * candidate.context);
+  const double dense =
+      static_cast<double>(candidate.data * candidate.context) * (goes_both_ways(candidate) ? 2 : 1);
   const double experts = std::max(1.0, dense * static_cast<double>(candidate.tensor) /
                                            static_cast<double>(candidate.expert * candidate.expert_tensor));
   return dense_elements / dense + expert_elements / experts;
@@ -189,17 +233,15 @@ class RankPeaks {
         gathered_(gathered_bytes(costs, candidate)),
         placement_(placement_of(candidate)),
         in_wave_(is_wave(candidate)),
-        in_order_(candidate.schedule == "zb_h1"),
-        puts_off_(puts_off_weight_gradients(candidate)),
+        in_order_(candidate.schedule == "zb_h1" || candidate.schedule == "zb_h2"),
         in_flight_(candidate, microbatches),
-        held_(static_cast<std::size_t>(candidate.virtual_stages)),
+        held_(stages_of_rank(candidate)),
         put_off_of_chunk_(held_.size()) {}
 
   // The peak, or the rank's where that is higher.
   double raised(double peak, std::size_t rank) {
     // In a backward pass one microbatch holds what it held; those before it, what was put off.
-    const double put_off =
-        puts_off_ && !in_wave_ ? std::min(microbatches_ - 1, static_cast<double>(rank)) : 0;
+    const double put_off = in_flight_.put_off(rank);
     const std::size_t ranks = pipeline_.ranks.size(), chunks = held_.size();
     double bytes = 0, within_pass = 0, within_layer = 0;
     for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
@@ -234,7 +276,7 @@ class RankPeaks {
   const PipelineCosts& pipeline_;
   double microbatches_, times_, gathered_;
   Placement placement_;
-  bool in_wave_, in_order_, puts_off_;
+  bool in_wave_, in_order_;
   MicrobatchesInFlight in_flight_;
   std::vector<double> held_, put_off_of_chunk_;
 };
@@ -249,9 +291,17 @@ double PipelineCosts::slowest_pass_s() const {
 
 PipelineCosts with_ranks(std::vector<PartCost> stages, const Candidate& candidate) {
   PipelineCosts costs{std::move(stages), std::vector<PartCost>(static_cast<std::size_t>(candidate.pipeline))};
+  const auto add = [&](std::size_t rank, const PartCost& stage) {
+    costs.ranks[rank] = sum(costs.ranks[rank], stage);
+  };
   for (std::size_t s = 0; s < costs.stages.size(); ++s) {
-    PartCost& rank = costs.ranks[pipeline_rank_of(candidate, s)];
-    rank = sum(rank, costs.stages[s]);
+    if (!goes_both_ways(candidate)) {
+      add(pipeline_rank_of(candidate, s), costs.stages[s]);
+      continue;
+    }
+    const PartCost half = of_half_the_microbatches(costs.stages[s]);
+    add(s, half);
+    add(costs.ranks.size() - 1 - s, half);
   }
   return costs;
 }
@@ -259,8 +309,10 @@ PipelineCosts with_ranks(std::vector<PartCost> stages, const Candidate& candidat
 PipelineCosts pipeline_costs(const Candidate& candidate, const std::vector<StageContent>& contents,
                              const std::vector<const PassCosts*>& of_ranks) {
   PipelineCosts of = with_ranks(stage_costs(candidate, contents, of_ranks), candidate);
-  // The first rank of a wave has both the embedding and the loss.
-  if (is_wave(candidate) && candidate.pipeline > 1) leave_out_tied(*of_ranks.front(), of.ranks.front());
+  // The first rank of a wave has both the embedding and the loss, as have both ends of DualPipe.
+  if (candidate.pipeline > 1 && (is_wave(candidate) || goes_both_ways(candidate)))
+    leave_out_tied(*of_ranks.front(), of.ranks.front());
+  if (candidate.pipeline > 1 && goes_both_ways(candidate)) leave_out_tied(*of_ranks.back(), of.ranks.back());
   return of;
 }
 
@@ -301,8 +353,10 @@ double passes_s(const Candidate& candidate, double microbatches, const PipelineC
   // A rank with less work than the slowest has time for what it waits for.
   const double period = std::max({pass_s, (all.forward_s + all.backward_s) / p + waits.per_microbatch_s,
                                   period_s(candidate, microbatches, costs.stages, sends)});
-  return microbatches * pass_s + fill_s(candidate, microbatches, costs) +
-         std::max(microbatches - p, 0.0) * (period - pass_s) + waits.once_s;
+  const double waiting = std::max(microbatches - p, 0.0) * (period - pass_s) + waits.once_s;
+  if (candidate.schedule == "zb_h2" && microbatches >= 2 * p - 1)
+    return without_idling_s(microbatches, costs.stages) + waiting;
+  return microbatches * pass_s + fill_s(candidate, microbatches, costs) + waiting;
 }
 
 double peak_bytes(const PassCosts& costs, const Candidate& candidate, double microbatches,

@@ -148,6 +148,7 @@ class Search {
   static constexpr std::size_t most_starts = 24, few = 2, few_of_front = 4, most_dealt = 10;
   static constexpr double near_the_best = 1.3;  // x its goal: layers dealt by time hardly gain more
   static constexpr std::size_t most_of_front = 8;
+  static constexpr std::int64_t few_gpus = 64;  // a search of theirs takes no time
 
   void simulate(const std::vector<EstimatedCandidate>& next, std::int64_t all, PlanSearchResult& result) {
     std::vector<Question> questions(next.size());
@@ -219,8 +220,12 @@ class Search {
     std::vector<Candidate> dealt = written_layout(base_);
     // A split on which layers lie badly as they are is not simulated: its estimate speaks for it.
     const double most = near_the_best * goal(result.best.front());
-    for (const std::vector<RankedCandidate>& all : {fitting_, as_estimated(shortlist_, simulated_)})
+    for (const std::vector<RankedCandidate>& all : {fitting_, as_estimated(shortlist_, simulated_)}) {
       add_dealt_layers(base_, pipelined_starts(all, limits_.minimise, most, most_dealt), dealt);
+      if (base_.job.job.world_size() <= few_gpus)
+        add_dealt_layers(base_, pipelined_starts_by_microbatch(all, limits_.minimise, most, 2 * most_dealt),
+                         dealt);
+    }
     try_all(refined(result), dealt);
   }
 

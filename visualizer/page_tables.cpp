@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "schedules/stage_sizes.h"
@@ -249,7 +250,8 @@ std::string page_numbers(const Plan& plan, const Summary& summary) {
                  "share of the step with communication in flight and no compute");
   html += figure("peak memory",
                  fmt::format("{} / {} (pp {})", memory_text(summary.peak_memory_bytes),
-                             memory_text(summary.memory_limit_bytes), summary.peak_pipeline_rank),
+                             memory_text(std::max(summary.memory_limit_bytes, std::int64_t{0})),
+                             summary.peak_pipeline_rank),
                  "of the fullest rank / what a GPU has less what is reserved");
   html += "</dl>\n";
   html += fmt::format("<p>{}</p>\n", html_escaped(engine_text(summary)));

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <set>
 #include <vector>
 
@@ -51,7 +52,8 @@ std::string headline(const Summary& summary) {
   if (percent_text(summary.hfu) != percent_text(summary.mfu))
     text += fmt::format("   HFU {}", percent_text(summary.hfu));
   text += fmt::format("   peak memory {} of {} on pp {}", memory_text(summary.peak_memory_bytes),
-                      memory_text(summary.memory_limit_bytes), summary.peak_pipeline_rank);
+                      memory_text(std::max(summary.memory_limit_bytes, std::int64_t{0})),
+                      summary.peak_pipeline_rank);
   if (has_gpu_kinds(summary)) text += fmt::format(", on {}", summary.peak_gpu);
   return text;
 }

@@ -168,6 +168,21 @@ TEST_CASE("a Plan is never written over another job's file") {
   CHECK(read(other) == "simrun: 1\n");
 }
 
+TEST_CASE("--json takes no name: it says so instead of reading one as a job") {
+  const Scratch scratch;
+  const std::string out = scratch.file("out.json");
+  for (const std::string& command :
+       {"--plan " + planned_job + " --json " + out, "--plan whale " + planned_job + " --json " + out,
+        planned_job + " --json " + out}) {
+    const Ran ran = run_simrun(command);
+    CAPTURE(command, ran.output);
+    CHECK(ran.code == 2);
+    CHECK(ran.output == "simrun: error: " + out +
+                            ": no such file; --json takes no name, it prints: simrun ... --json > " + out +
+                            "\n");
+  }
+}
+
 TEST_CASE("--resume takes up what an earlier search has simulated, and nobody else's") {
   const Scratch scratch;
   const std::string out = " -o " + scratch.file("best.yaml") + " --set plan.evaluations=8";

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,8 +9,9 @@ namespace simrun {
 // Whether a word of the command line names a job rather than a Plan.
 bool is_job_name(const std::string& path);
 
-// Which jobs, and what the flags beside them make of those: "" or what is wrong. `json`: --json is given;
-// `plan`: --plan is, with a word of its own.
-std::string fault_of_inputs(const std::vector<std::string>& inputs, bool json, bool plan);
+// How many jobs are named, and whether one of them is meant to be --json's: "" or what is wrong. `plan`:
+// --plan's own word, if it is given.
+std::string fault_of_inputs(const std::vector<std::string>& inputs, bool json,
+                            const std::optional<std::string>& plan);
 
 }  // namespace simrun

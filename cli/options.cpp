@@ -336,8 +336,7 @@ std::string read_plan_word(const Words& words, Options& options) {
 
 // The rest of the options from the words of the command line; "" or what is wrong with them.
 std::string read_words(const Words& words, Options& options) {
-  if (std::string bad = fault_of_inputs(words.inputs, options.json, words.plan.has_value()); !bad.empty())
-    return bad;
+  if (std::string bad = fault_of_inputs(words.inputs, options.json, words.plan); !bad.empty()) return bad;
   if (!words.inputs.empty()) options.input = words.inputs.front();
   if (words.inputs.size() == 2) options.other_input = words.inputs.back();
   if (std::string bad_plan = read_plan_word(words, options); !bad_plan.empty()) return bad_plan;

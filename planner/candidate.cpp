@@ -166,8 +166,11 @@ class Choices {
     }
     add(1, "1f1b");
     add(1, "zb_h1");
-    for (const char* name : {"gpipe", "zb_h2", "dualpipe"})
+    for (const char* name : {"gpipe", "zb_h2"})
       if (named(name)) add(1, name);
+    // Shards in every pass would be those of two copies of a stage: refused.
+    if (named("dualpipe") && (candidate.zero_stage < 2 || limits_.fixed_numbers.contains("zero_stage")))
+      add(1, "dualpipe");
     for (const char* name : {"v_half", "v_min", "dualpipe_v"})
       if (named(name)) add(2, name);
     if (microbatches % pipeline == 0)

@@ -13,7 +13,6 @@
 namespace simrun {
 namespace {
 
-constexpr double hopeless = 1.2;  // x the room: no step of it is timed
 // Sequences of a microbatch that are priced: 1, 2, 4, and of a job on so few GPUs that a search takes no time
 // 3, which may be a twelfth off the line between its neighbours. Others keep the kernels of the largest.
 constexpr std::int64_t largest_probed = 4, few_gpus = 64;
@@ -114,14 +113,20 @@ double reduce_s(bool overlaps, const RankAtEnd& of, const StepPrices& step) {
 double end_s(const Job& job, const Candidate& candidate, const RankAtEnd& of, const StepPrices& step) {
   const double elements = of.cost.dense_elements + of.cost.expert_elements;
   const std::int64_t copies = candidate.data * candidate.context;
-  const double shards = candidate.zero_stage >= 1 ? static_cast<double>(copies) : 1;
+  // Both ranks of a stage of DualPipe sum its gradients and divide its state: a ring of twice as many. What
+  // two ranks alone exchange is not priced.
+  const auto own = static_cast<double>(copies);
+  const bool is_twice = goes_both_ways(candidate);
+  const double ring = is_twice ? (2 * own - 1) / (2 * own - 2) : 1;
+  const double shards = candidate.zero_stage >= 1 ? (is_twice ? 2 * own : own) : 1;
   double end = step.host_step_s + step.update_s_per_element * elements / shards +
                tied_s(candidate, of.tied_elements, step);
   if (copies == 1) return end;
   const OptimizerConfig& optimizer = job.optimizer;
   if (candidate.zero_stage < 2)
-    end += reduce_s(optimizer.overlap_grad_reduce || candidate.overlaps, of, step);
-  if (candidate.zero_stage == 1 || candidate.zero_stage == 2) end += gather_s(job, candidate, of, step);
+    end += ring * reduce_s(optimizer.overlap_grad_reduce || candidate.overlaps, of, step);
+  if (candidate.zero_stage == 1 || candidate.zero_stage == 2)
+    end += ring * gather_s(job, candidate, of, step);
   return end;
 }
 

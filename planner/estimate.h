@@ -26,6 +26,9 @@ struct Estimate {
   bool may_fit(double room) const { return peak_bytes <= excess * room; }
 };
 
+// x the room: no step of it is timed, and no layers are moved to make it fit.
+constexpr double hopeless = 1.2;
+
 // Estimate::excess.
 double memory_excess(const Candidate& candidate);
 

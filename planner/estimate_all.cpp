@@ -186,7 +186,7 @@ void FamilyEstimates::take(const EstimatedCandidate& of, Found& found) const {
   if (of.estimate.peak_bytes <= room) ++found.share.feasible;
   if (of.estimate.may_fit(room))
     found.shortlist.offer(of);
-  else if (of.candidate.pipeline > 1 && of.estimate.step_s > 0)
+  else if (of.candidate.pipeline > 1 && of.estimate.step_s > 0 && of.estimate.peak_bytes <= hopeless * room)
     found.heavy.offer(of);
 }
 

@@ -72,9 +72,9 @@ double MicrobatchesInFlight::passes(std::size_t rank) const {
     case Kind::twice: return std::min(microbatches_, 2 * p_);
     case Kind::fills_up: return std::min(microbatches_, p_) * v_;
     case Kind::both_ways: return takes_turns_ ? p_ : p_ + 1;
+    case Kind::dualpipe_v: return takes_turns_ ? 2 * p_ : 2 * p_ + 1;
     case Kind::v_half:
-    case Kind::v_min:
-    case Kind::dualpipe_v: {
+    case Kind::v_min: {
       const HeldOfWave most = most_of_wave(rank);
       return most.first + most.second;
     }
@@ -98,9 +98,6 @@ double MicrobatchesInFlight::put_off(std::size_t rank) const {
 // on the last.
 double MicrobatchesInFlight::bytes(std::size_t rank, const std::vector<double>& stage_bytes) {
   const double ahead = passes(rank);
-  if (kind_ == Kind::both_ways)
-    return (p_ - static_cast<double>(rank)) * stage_bytes[0] +
-           (static_cast<double>(rank) + 1) * stage_bytes[1] - freed_in_turns(stage_bytes);
   if (kind_ == Kind::all || v_ == 1 ||
       std::ranges::count(stage_bytes, stage_bytes.front()) == std::ssize(stage_bytes))
     return ahead / v_ * std::accumulate(stage_bytes.begin(), stage_bytes.end(), 0.0);
@@ -120,15 +117,11 @@ double MicrobatchesInFlight::bytes(std::size_t rank, const std::vector<double>& 
   return most;
 }
 
-// The published ones (Qi et al. 2024, arXiv 2405.15362, section 3; schedules/dualpipe.h) as their lists are
-// here.
+// V-Half and V-Min (Qi et al. 2024, arXiv 2405.15362, section 3) as their lists are here.
 MicrobatchesInFlight::HeldOfWave MicrobatchesInFlight::most_of_wave(std::size_t rank) const {
   const auto at = static_cast<double>(rank);
   HeldOfWave most;
-  if (kind_ == Kind::dualpipe_v) {
-    most.first = 2 * p_ - at;
-    most.second = at + 1;
-  } else if (kind_ == Kind::v_half) {
+  if (kind_ == Kind::v_half) {
     most.second = 1 + std::ceil(at / 2);
     most.first = 2 * std::floor((p_ + 2) / 2) - most.second;
     most.halved = std::fmod(p_, 2) == 1 ? 1 : std::clamp((at + 5 - p_) / 2, 1.0, 2.0);
@@ -137,29 +130,47 @@ MicrobatchesInFlight::HeldOfWave MicrobatchesInFlight::most_of_wave(std::size_t 
     most.second = 1 + std::floor((puts_off ? at : at + 1) / 3);
     most.first = 2 * std::floor((p_ + 4) / 3) - most.second - (puts_off ? 2 : 0);
     most.put_off = puts_off && rank % 3 != 0 ? 1 : 0;
-    most.halved = puts_off ? 0 : 1;
+    most.halved = puts_off && microbatches_ > 1 ? 0 : 1;
   }
   most.first = std::min(most.first, microbatches_);
   most.second = std::min(most.second, microbatches_);
+  most.halved = std::min(most.halved, microbatches_);
   most.put_off = std::min(most.put_off, microbatches_ - std::max(most.first, most.second));
   return most;
 }
 
-double MicrobatchesInFlight::freed_in_turns(const std::vector<double>& stage_bytes) const {
-  return takes_turns_ ? std::min(stage_bytes[0], stage_bytes[1]) : 0;
+// By the lists of schedules/dualpipe.cpp. A rank holds most in its steady state; but what weight gradients
+// read may be more than what forward passes leave, and of that most waits at the end, of both ways in turns.
+MicrobatchesInFlight::OfWave MicrobatchesInFlight::bytes_of_dualpipe(
+    std::size_t rank, const std::vector<double>& stage_bytes,
+    const std::vector<double>& put_off_bytes) const {
+  const auto at = static_cast<double>(rank);
+  const double ranks = kind_ == Kind::both_ways ? p_ : 2 * p_;
+  const double hops = std::min(at, ranks - 1 - at), to_middle = ranks / 2 - 1 - hops;
+  const std::size_t near = at < ranks / 2 ? 0 : 1, far = 1 - near;
+  double steady = (ranks - hops) * stage_bytes[near] + (hops + 1) * stage_bytes[far];
+  // The ranks in the middle have a pair that does not overlap.
+  if (takes_turns_ && to_middle > 0) steady -= std::min(stage_bytes[0], stage_bytes[1]);
+  const double filled =
+      to_middle > 0 ? (ranks - hops - 1) * stage_bytes[near] + hops * stage_bytes[far] + put_off_bytes[far]
+                    : 0;
+  const double drained = to_middle * stage_bytes[near] + std::ceil((hops + 1) / 2) * put_off_bytes[far] +
+                         std::floor((hops + 1) / 2) * put_off_bytes[near];
+  return {steady, std::max({steady, filled, drained})};
 }
 
 MicrobatchesInFlight::OfWave MicrobatchesInFlight::bytes_of_wave(
     std::size_t rank, const std::vector<double>& stage_bytes,
     const std::vector<double>& put_off_bytes) const {
   if (kind_ == Kind::zb_v) return bytes_of_zb_v(rank, stage_bytes, put_off_bytes);
+  if (kind_ == Kind::dualpipe_v || kind_ == Kind::both_ways)
+    return bytes_of_dualpipe(rank, stage_bytes, put_off_bytes);
   const HeldOfWave most = most_of_wave(rank);
   const double put_off_each = put_off_bytes[0] + put_off_bytes[1];
-  double in_passes = most.first * stage_bytes[0] + most.second * stage_bytes[1] + most.put_off * put_off_each;
-  if (kind_ == Kind::dualpipe_v) in_passes -= freed_in_turns(stage_bytes);
+  const double in_passes =
+      most.first * stage_bytes[0] + most.second * stage_bytes[1] + most.put_off * put_off_each;
   const double held_each = stage_bytes[0] + stage_bytes[1];
-  // The halves of a single microbatch follow one another.
-  double by_halves = microbatches_ > 1 ? most.halved * (put_off_each - held_each) : 0;
+  double by_halves = most.halved * (put_off_each - held_each);
   // In V-Half the way back is the first to be put off.
   const double back = std::min(2.0, microbatches_);
   if (kind_ == Kind::v_half)

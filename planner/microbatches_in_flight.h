@@ -38,7 +38,8 @@ class MicrobatchesInFlight {
   // At most, where a microbatch has so many bytes on each stage.
   double bytes(std::size_t rank, const std::vector<double>& stage_bytes);
 
-  // Likewise of waves, whose two stages come back unequally late, in their passes and between the halves.
+  // Likewise of waves and of DualPipe, whose two stages come back unequally late, in their passes and between
+  // the halves.
   struct OfWave {
     double in_passes = 0, between_halves = 0;
   };
@@ -48,25 +49,26 @@ class MicrobatchesInFlight {
  private:
   enum class Kind : std::uint8_t {
     whole,      // backward passes are not split: as many as ways back are longer
-    ahead,      // likewise one more, which overlaps (interleaved_1f1b_overlap)
+    ahead,      // likewise one more, which overlaps, if it takes no turns (interleaved_1f1b_overlap)
     all,        // every microbatch of the step
     even,       // as many on every rank (zb_h1)
     twice,      // likewise, twice as many (zb_h2)
     fills_up,   // as many on every rank as on the first (interleaved_zb)
-    both_ways,  // of two pipelines in opposite directions (dualpipe)
+    both_ways,  // of two pipelines in opposite directions (dualpipe): see bytes_of_dualpipe()
     zb_v,
     v_half,
     v_min,
     dualpipe_v
   };
-  // Microbatches on the two stages of a wave's rank while it holds most, and of each those that wait for
-  // their weight gradients beside them. Between passes so many of each stage wait for these instead.
+  // Of V-Half and V-Min: microbatches on the two stages of a rank while it holds most, and of each those that
+  // wait for their weight gradients beside them. Between passes so many of each stage wait for these instead.
   struct HeldOfWave {
     double first = 0, second = 0, put_off = 0, halved = 0;
   };
   static Kind kind_of(const Candidate& of);
   HeldOfWave most_of_wave(std::size_t rank) const;
-  double freed_in_turns(const std::vector<double>& stage_bytes) const;
+  OfWave bytes_of_dualpipe(std::size_t rank, const std::vector<double>& stage_bytes,
+                           const std::vector<double>& put_off_bytes) const;
   OfWave bytes_of_zb_v(std::size_t rank, const std::vector<double>& stage_bytes,
                        const std::vector<double>& put_off_bytes) const;
   double bytes_in_drain(std::size_t rank, const std::vector<double>& stage_bytes,

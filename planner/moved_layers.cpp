@@ -48,6 +48,13 @@ std::vector<StageContent> fewer_at_ends(std::vector<StageContent> stages, std::i
   return has_too_few ? std::vector<StageContent>{} : stages;
 }
 
+// Of DualPipe a stage lies on two ranks.
+bool lies_on(const Candidate& candidate, std::size_t stage, std::size_t rank) {
+  const std::size_t down = pipeline_rank_of(candidate, stage);
+  const auto ranks = static_cast<std::size_t>(candidate.pipeline);
+  return down == rank || (goes_both_ways(candidate) && ranks - 1 - down == rank);
+}
+
 // One layer of the fullest rank to another one, the emptiest first, if that leaves all of them with less than
 // it had; `now` is what every rank needs.
 template <typename Peaks>
@@ -60,10 +67,9 @@ bool lighten(const Candidate& candidate, std::vector<StageContent>& stages, std:
   std::ranges::stable_sort(order, {}, need);
   const std::size_t fullest = pipeline_rank_of(candidate, order.back());
   for (std::size_t from = 0; from < stages.size(); ++from) {
-    if (pipeline_rank_of(candidate, from) != fullest || stages[from].layers <= least_layers(stages[from]))
-      continue;
+    if (!lies_on(candidate, from, fullest) || stages[from].layers <= least_layers(stages[from])) continue;
     for (std::size_t i = 0; i < std::min(order.size(), emptiest); ++i) {
-      if (pipeline_rank_of(candidate, order[i]) == fullest) continue;
+      if (order[i] == from || (lies_on(candidate, order[i], fullest) && !goes_both_ways(candidate))) continue;
       move(stages, from, order[i]);
       std::vector<double> then = peaks();
       if (std::ranges::max(then) < std::ranges::max(now)) {

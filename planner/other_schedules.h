@@ -7,7 +7,8 @@
 
 namespace simrun {
 
-// Schedules that no estimate knows: searches try them on the best splits alone, by simulation. Those that
+// Schedules that a search does not estimate for every candidate: it tries them on the best splits, by
+// simulation, and on few GPUs on what is estimated to be near (planner/estimated_schedules.h). Those that
 // store two copies of a stage's weights (Chimera) or search for an order themselves (with_searched_orders)
 // are not among them.
 const std::vector<std::string>& other_schedules();

@@ -6,14 +6,12 @@
 #include <vector>
 
 #include "planner/microbatches_in_flight.h"
+#include "planner/pipeline_bubbles.h"
 #include "planner/pipeline_waits.h"
 #include "schedules/placement.h"
 
 namespace simrun {
 namespace {
-
-// DualPipe: every stage lives on two ranks, each of which runs it for half the microbatches.
-bool goes_both_ways(const Candidate& candidate) { return candidate.schedule == "dualpipe"; }
 
 Placement placement_of(const Candidate& candidate) {
   return is_wave(candidate)          ? Placement::wave
@@ -114,7 +112,7 @@ double fill_s(const Candidate& candidate, double microbatches, const PipelineCos
   const PartCost all = whole(costs);
   const double pass_s = costs.slowest_pass_s();
   const auto p = static_cast<double>(candidate.pipeline), v = static_cast<double>(candidate.virtual_stages);
-  if (goes_both_ways(candidate)) return (p - 2) / p * all.forward_s;
+  if (goes_both_ways(candidate)) return (p / 2 - 1) * dualpipe_idle_s(all, p);
   const double fill =
       candidate.virtual_stages == 1 ? all.forward_s + all.backward_s - pass_s : (p - 1) * pass_s / v;
   if (!puts_off_weight_gradients(candidate)) return fill;
@@ -122,44 +120,21 @@ double fill_s(const Candidate& candidate, double microbatches, const PipelineCos
          std::max(p - microbatches, 0.0) * all.weight_s / p;
 }
 
-// Of ZB-H2 without waits, of which no rank idles between its passes: it begins when the first microbatch has
-// come down to it, and what it has put off is done while the last one goes back up.
-double without_idling_s(double microbatches, const std::vector<PartCost>& stages) {
-  double longest = 0, down = 0, up = 0, before = 0;
-  for (const PartCost& stage : stages) {
-    const double own = microbatches * (stage.forward_s + stage.backward_s);
-    longest = std::max(longest, down + own + std::max(up - 2 * before * stage.weight_s, 0.0));
-    down += stage.forward_s;
-    up += stage.input_s;
-    ++before;
-  }
-  return longest;
-}
-
-// Of a wave, in passes of one of its stages' halves: of ZB-V as published, of the others as their lists have
-// it for equal passes.
-double bubble_passes(const Candidate& candidate) {
-  const auto p = static_cast<double>(candidate.pipeline);
-  if (candidate.schedule == "v_half") return std::max(3 * p - 7, 1.0);
-  if (candidate.schedule == "v_min") return 3.5 * (p - 1);
-  return (candidate.schedule == "dualpipe_v" ? 2 : 1) * (p - 1);
-}
-
-// ZB-V's bubble is twice as long where it has no more microbatches than ranks. Ranks with less work than the
-// slowest have it beside that one's passes, which wait for the first ways down and up alone.
+// Ranks of a wave with less work than the slowest have their bubbles beside that one's passes, which wait for
+// the first ways down and up alone.
 double wave_passes_s(const Candidate& candidate, double microbatches, const PipelineCosts& costs,
                      const std::vector<double>& sends_s) {
   const PipelineSends sends(candidate, sends_s);
   const PartCost all = whole(costs);
   const auto p = static_cast<double>(candidate.pipeline);
   const double mean_s = (all.forward_s + all.backward_s) / p;
-  const double fill = bubble_passes(candidate) / p * all.input_s / 2;
-  const double few = (p - 1) / p * all.input_s / 2 * std::clamp(1 - 2 * (microbatches - p) / p, 0.0, 1.0) +
-                     std::max(p - microbatches, 0.0) * all.weight_s / p;
+  const double fill = wave_bubble_s(candidate, all);
+  const double few = candidate.schedule == "zb_v" ? few_microbatches_s(p, microbatches, all) : 0;
   const double behind_first = std::max(microbatches - p, 0.0);
   const PipelineWaits waits = pipeline_waits(candidate, microbatches, costs.stages, sends);
   const double period = std::max({mean_s + waits.per_microbatch_s, lighter_ranks_s(costs.ranks, sends_s),
-                                  period_s(candidate, microbatches, costs.stages, sends)});
+                                  period_s(candidate, microbatches, costs.stages, sends),
+                                  candidate.schedule == "v_min" ? slots_s(p, all) : 0});
   return few + std::max(microbatches * costs.slowest_pass_s() + 4 * sends.sum(),
                         microbatches * mean_s + fill + waits.once_s + behind_first * (period - mean_s));
 }
@@ -232,7 +207,7 @@ class RankPeaks {
         times_(times),
         gathered_(gathered_bytes(costs, candidate)),
         placement_(placement_of(candidate)),
-        in_wave_(is_wave(candidate)),
+        has_two_ways_(is_wave(candidate) || goes_both_ways(candidate)),
         in_order_(candidate.schedule == "zb_h1" || candidate.schedule == "zb_h2"),
         in_flight_(candidate, microbatches),
         held_(stages_of_rank(candidate)),
@@ -256,7 +231,7 @@ class RankPeaks {
     const double others = kept_bytes(costs_, candidate_, pipeline_.ranks[rank]) + times_ * bytes;
     const double of_layer = times_ * within_layer + gathered_,
                  of_pass = std::max(of_layer, times_ * within_pass);
-    if (in_wave_) {
+    if (has_two_ways_) {
       const MicrobatchesInFlight::OfWave most = in_flight_.bytes_of_wave(rank, held_, put_off_of_chunk_);
       peak = std::max({peak, others + of_pass + times_ * most.in_passes,
                        others + of_layer + times_ * most.between_halves});
@@ -276,7 +251,7 @@ class RankPeaks {
   const PipelineCosts& pipeline_;
   double microbatches_, times_, gathered_;
   Placement placement_;
-  bool in_wave_, in_order_;
+  bool has_two_ways_, in_order_;
   MicrobatchesInFlight in_flight_;
   std::vector<double> held_, put_off_of_chunk_;
 };
@@ -339,7 +314,11 @@ std::size_t pipeline_rank_of(const Candidate& candidate, std::size_t stage) {
       rank_of(placement_of(candidate), static_cast<int>(candidate.pipeline), static_cast<int>(stage)));
 }
 
-bool sums_tied(const Candidate& candidate) { return candidate.pipeline > 1 && !is_wave(candidate); }
+bool goes_both_ways(const Candidate& candidate) { return candidate.schedule == "dualpipe"; }
+
+bool sums_tied(const Candidate& candidate) {
+  return candidate.pipeline > 1 && !is_wave(candidate) && !goes_both_ways(candidate);
+}
 
 double passes_s(const Candidate& candidate, double microbatches, const PipelineCosts& costs,
                 const std::vector<double>& sends_s) {

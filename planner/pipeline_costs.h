@@ -29,14 +29,18 @@ PipelineCosts with_ranks(std::vector<PartCost> stages, const Candidate& candidat
 // Whether the schedule splits backward passes and runs the half with the weight gradients later.
 bool puts_off_weight_gradients(const Candidate& candidate);
 
-// In ZB-V the way of a microbatch leads down the ranks and back up.
+// DualPipe: every stage lives on two pipeline ranks, each of which runs it for half the microbatches. They
+// sum its gradients and divide its optimizer state between them.
+bool goes_both_ways(const Candidate& candidate);
+
+// In ZB-V and its kin the way of a microbatch leads down the ranks and back up.
 bool is_wave(const Candidate& candidate);
 
-// That has the stage.
+// That has the stage; of DualPipe the one of those on the way down.
 std::size_t pipeline_rank_of(const Candidate& candidate, std::size_t stage);
 
 // Whether word embeddings that the first and the last stage share lie on two pipeline ranks, which sum their
-// gradients. In a wave both stages are on the first one.
+// gradients. In a wave both stages are on the first one, in DualPipe on both ends.
 bool sums_tied(const Candidate& candidate);
 
 // Seconds of a step's passes: the slowest rank's work, the way of the first microbatch there and of the last

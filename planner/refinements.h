@@ -34,7 +34,7 @@ void try_all(const Refined& search, const std::vector<Candidate>& next);
 // From the best to its neighbours, as long as one is better: a wrong estimate is often one choice away.
 void improve(const Refined& search);
 
-// Under schedules that have no estimates, the best of some splits.
+// The best of some splits under schedules that were not estimated for every candidate.
 void try_other_schedules(const Refined& search);
 
 // From the best of some splits and schedules, one layer at a time to another stage, as long as that is

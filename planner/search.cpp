@@ -14,6 +14,7 @@
 #include "planner/dealt_layers.h"
 #include "planner/estimate_all.h"
 #include "planner/estimate_errors.h"
+#include "planner/estimated_schedules.h"
 #include "planner/evaluator.h"
 #include "planner/mixed_search.h"
 #include "planner/moved_layers.h"
@@ -39,6 +40,7 @@ class Search {
   Search(const PlanBase& base, const PlanSearchOptions& options)
       : base_(base),
         limits_(base.job.plan),
+        options_(options),
         evaluator_(base, options),
         tunes_(options.tunes),
         batch_(options.among.processes == 1 ? batch : batch_of_many(limits_)) {}
@@ -108,6 +110,7 @@ class Search {
     result.is_without_contention = result.was_stopped;
     improve(refined(result));
     try_other_schedules(refined(result));
+    estimate_other_schedules(result);
     improve(refined(result));
     deal_layers(result);
     improve(refined(result));  // what has its layers dealt
@@ -147,6 +150,7 @@ class Search {
   static constexpr int most_rounds = 8, most_rounds_of_starts = 24;
   static constexpr std::size_t most_starts = 24, few = 2, few_of_front = 4, most_dealt = 10;
   static constexpr double near_the_best = 1.3;  // x its goal: layers dealt by time hardly gain more
+  static constexpr double near_enough = 1.1;
   static constexpr std::size_t most_of_front = 8;
   static constexpr std::int64_t few_gpus = 64;  // a search of theirs takes no time
 
@@ -229,6 +233,13 @@ class Search {
     try_all(refined(result), dealt);
   }
 
+  // Of all splits, which those that were simulated so far need not be.
+  void estimate_other_schedules(PlanSearchResult& result) {
+    if (result.was_stopped || result.best.empty() || !result.has_estimates) return;
+    const double most = near_enough * goal(result.best.front());
+    try_all(refined(result), near_under_other_schedules(base_, options_, most));
+  }
+
   // With shared links: what is on the front by its time alone may not be, and what is behind it may come to
   // be. Some are simulated at a time; what is not after as many rounds is left out.
   void find_front(PlanSearchResult& result) {
@@ -305,6 +316,7 @@ class Search {
 
   const PlanBase& base_;
   const PlanConfig& limits_;
+  const PlanSearchOptions& options_;
   Evaluator evaluator_;
   bool tunes_;
   std::size_t batch_;  // the first

@@ -173,7 +173,7 @@ TEST_CASE("--json takes no name: it says so instead of reading one as a job") {
   const std::string out = scratch.file("out.json");
   for (const std::string& command :
        {"--plan " + planned_job + " --json " + out, "--plan whale " + planned_job + " --json " + out,
-        planned_job + " --json " + out}) {
+        planned_job + " --json " + out, "--json " + out + " " + planned_job}) {
     const Ran ran = run_simrun(command);
     CAPTURE(command, ran.output);
     CHECK(ran.code == 2);

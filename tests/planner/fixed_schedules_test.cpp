@@ -59,8 +59,8 @@ TEST_CASE("with experts the schedule that hides their exchanges is one of them")
   for (const std::string& of : schedules_of(found)) CHECK(of == "interleaved_1f1b_overlap");
 }
 
-// An estimate that is too high would leave out what fits. Weight gradients of ZeRO-2 and pairs that overlap
-// hold more for a moment than is counted, here where a stage has four layers.
+// An estimate that is too high would leave out what fits. What ZeRO-2's gradients hold for a moment is not
+// counted, which is much where a stage has four layers; one microbatch alone is counted too full.
 TEST_CASE(
     "what a schedule is estimated to hold is hardly more than what the engine finds, and not far less") {
   for (const std::string schedule :
@@ -73,8 +73,8 @@ TEST_CASE(
         if (of.estimate.peak_bytes == 0 || !of.evaluation.refusal.empty()) continue;
         CAPTURE(describe(of.candidate));
         const double ratio = of.estimate.peak_bytes / static_cast<double>(of.evaluation.peak_bytes);
-        CHECK(ratio < 1.06);
-        CHECK(ratio > 0.8);
+        CHECK(ratio < (of.candidate.microbatches(16) == 1 ? 1.1 : 1.06));
+        CHECK(ratio > (of.candidate.zero_stage < 2 ? 0.88 : 0.8));
         ++compared;
       }
     CAPTURE(schedule);

@@ -190,11 +190,12 @@ TEST_CASE("what schedules that a search is told to use hold is near what running
         if (name == "dualpipe" && ranks % 2 == 1) continue;
         if (name.starts_with("dualpipe") && times == 1) continue;  // their fill takes 2 x ranks
         const Schedule schedule = order_of(candidate, microbatches);
-        for (int put_off = 3; put_off <= 12; put_off += 3) {
+        // With full recompute weight gradients read far more than forward passes leave.
+        for (const int put_off : {3, 6, 9, 12, name.starts_with("dualpipe") ? 60 : 12}) {
           const std::vector<PartCost> parts =
               random_stages(random, static_cast<std::size_t>(stages * ranks), put_off);
           CAPTURE(name, ranks, microbatches, put_off);
-          CHECK(ratio_of_peaks(candidate, microbatches, schedule, parts) == Approx(1).epsilon(0.08));
+          CHECK(ratio_of_peaks(candidate, microbatches, schedule, parts) == Approx(1).epsilon(0.12));
         }
       }
 }

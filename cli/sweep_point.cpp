@@ -31,7 +31,7 @@ SweepRow simulated(const std::string& input, const LoadOptions& load, EngineChoi
   row.engine = summary.engine;
   if (!summary.fits)
     row.error = fmt::format("does not fit: pp {} needs {}, {} are there", summary.peak_pipeline_rank,
-                            memory_text(summary.peak_memory_bytes), memory_text(summary.memory_limit_bytes));
+                            memory_text(summary.peak_memory_bytes), room_text(summary.memory_limit_bytes));
   else if (!summary.host_fits)
     row.error = fmt::format("does not fit the hosts: {} of memory, {} of NVMe per node",
                             memory_text(summary.host_memory_bytes), memory_text(summary.nvme_bytes));

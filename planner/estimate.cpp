@@ -113,15 +113,13 @@ double reduce_s(bool overlaps, const RankAtEnd& of, const StepPrices& step) {
 double end_s(const Job& job, const Candidate& candidate, const RankAtEnd& of, const StepPrices& step) {
   const double elements = of.cost.dense_elements + of.cost.expert_elements;
   const std::int64_t copies = candidate.data * candidate.context;
-  // Both ranks of a stage of DualPipe sum its gradients and divide its state: a ring of twice as many. What
-  // two ranks alone exchange is not priced.
-  const auto own = static_cast<double>(copies);
-  const bool is_twice = goes_both_ways(candidate);
-  const double ring = is_twice ? (2 * own - 1) / (2 * own - 2) : 1;
-  const double shards = candidate.zero_stage >= 1 ? (is_twice ? 2 * own : own) : 1;
+  // Both ranks of a stage of DualPipe sum its gradients and divide its state.
+  const auto all_copies = static_cast<double>(goes_both_ways(candidate) ? 2 * copies : copies);
+  const double shards = candidate.zero_stage >= 1 ? all_copies : 1;
   double end = step.host_step_s + step.update_s_per_element * elements / shards +
                tied_s(candidate, of.tied_elements, step);
-  if (copies == 1) return end;
+  if (copies == 1) return end;  // what two ranks alone exchange is not priced
+  const double ring = (1 - 1 / all_copies) / (1 - 1 / static_cast<double>(copies));
   const OptimizerConfig& optimizer = job.optimizer;
   if (candidate.zero_stage < 2)
     end += ring * reduce_s(optimizer.overlap_grad_reduce || candidate.overlaps, of, step);

@@ -178,7 +178,7 @@ std::string memory_table(const Plan& plan, const Timeline& timeline, const Summa
     rows += row(cells, stage.peak_memory_bytes > stage.memory_limit_bytes ? " class=\"over\"" : "");
   }
   return table(fmt::format("Memory of each pipeline rank at its peak ({}; {} are usable)", unit.name,
-                           memory_text(summary.memory_limit_bytes)),
+                           room_text(summary.memory_limit_bytes)),
                columns, rows);
 }
 
@@ -250,8 +250,7 @@ std::string page_numbers(const Plan& plan, const Summary& summary) {
                  "share of the step with communication in flight and no compute");
   html += figure("peak memory",
                  fmt::format("{} / {} (pp {})", memory_text(summary.peak_memory_bytes),
-                             memory_text(std::max(summary.memory_limit_bytes, std::int64_t{0})),
-                             summary.peak_pipeline_rank),
+                             room_text(summary.memory_limit_bytes), summary.peak_pipeline_rank),
                  "of the fullest rank / what a GPU has less what is reserved");
   html += "</dl>\n";
   html += fmt::format("<p>{}</p>\n", html_escaped(engine_text(summary)));

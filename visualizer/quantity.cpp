@@ -84,6 +84,10 @@ std::string memory_text(std::int64_t bytes) {
   return in_unit(bytes, unit) + " " + unit.name;
 }
 
+std::string room_text(std::int64_t limit_bytes) {
+  return memory_text(std::max(limit_bytes, std::int64_t{0}));
+}
+
 TrafficUnit traffic_unit(std::int64_t largest_bytes) {
   constexpr std::array<TrafficUnit, 3> units{{{"GB", 1e9, 0}, {"MB", 1e6, 0}, {"kB", 1e3, 0}}};
   const auto largest = static_cast<double>(largest_bytes);

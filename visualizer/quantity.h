@@ -29,6 +29,8 @@ struct MemoryUnit {
 MemoryUnit memory_unit(std::int64_t largest_bytes);
 std::string in_unit(std::int64_t bytes, const MemoryUnit& unit);  // without the unit's name, one decimal
 std::string memory_text(std::int64_t bytes);                      // "71.4 GiB"
+// What a GPU has for a plan: nothing where a framework alone needs more than there is.
+std::string room_text(std::int64_t limit_bytes);
 
 // One unit for a column of traffic, decimal as link bandwidths are: GB, MB, kB or B, that of the largest,
 // with as many decimals as give it four figures.

@@ -52,8 +52,7 @@ std::string headline(const Summary& summary) {
   if (percent_text(summary.hfu) != percent_text(summary.mfu))
     text += fmt::format("   HFU {}", percent_text(summary.hfu));
   text += fmt::format("   peak memory {} of {} on pp {}", memory_text(summary.peak_memory_bytes),
-                      memory_text(std::max(summary.memory_limit_bytes, std::int64_t{0})),
-                      summary.peak_pipeline_rank);
+                      room_text(summary.memory_limit_bytes), summary.peak_pipeline_rank);
   if (has_gpu_kinds(summary)) text += fmt::format(", on {}", summary.peak_gpu);
   return text;
 }
@@ -245,7 +244,7 @@ std::string fit_paragraph(const Summary& summary, const TerminalOptions& options
   if (summary.fits) return "";
   const std::string text =
       fmt::format("does not fit: pp {} needs {}, {} are there", summary.peak_pipeline_rank,
-                  memory_text(summary.peak_memory_bytes), memory_text(summary.memory_limit_bytes));
+                  memory_text(summary.peak_memory_bytes), room_text(summary.memory_limit_bytes));
   return "\n" + paint(text, alarm, options) + "\n\n";
 }
 

@@ -77,6 +77,7 @@ TEST_CASE(
   CAPTURE(without_room.output);
   CHECK(without_room.code == 3);
   CHECK(without_room.output.find("2.0 GiB, of which the framework alone needs 4.9 GiB") != std::string::npos);
+  CHECK(without_room.output.find(" of 0.0 GiB on pp ") != std::string::npos);
 }
 
 TEST_CASE("program: what is wrong with the command line is said in one line, exit 2") {

@@ -35,7 +35,7 @@ TEST_CASE("estimates of the best are within 15 % of the engine's step and memory
 TEST_CASE("estimates of the best under a framework are within 6 % of the engine's step", "[long]") {
   for (const char* framework : {"megatron_core", "nanotron"}) {
     const PlanSearchResult result = found_untuned(base_of(
-        "llama3-8b-8xh100", {{"framework", fmt::format("{{from: {}}}", framework)}, {"plan.best", "10"}}));
+        "llama3-8b-8xh100", {{"framework", fmt::format("{{from: {}}}", framework)}, {"plan.best", "20"}}));
     CHECK(std::ranges::count_if(result.best, is_estimated) >= 5);
     for (const RankedCandidate& of : result.best) {
       if (!is_estimated(of)) continue;
@@ -108,8 +108,8 @@ TEST_CASE("weights that are cast to fp8 once a step are estimated with their cop
                                        {"parallelism.virtual_pipeline_model_parallel_size", "2"},
                                        {"training.precision", "fp8"},
                                        {"plan.fix.zero_stage", "[0, 1]"},
+                                       {"plan.best", "40"},
                                        {"plan.evaluations", "12"}}));
-    REQUIRE(result.best.size() == 10);
     // The others have schedules or layers of their own, which are simulated at once.
     CHECK(std::ranges::count_if(result.best, is_estimated) >= 2);
     for (const RankedCandidate& of : result.best) {

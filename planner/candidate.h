@@ -13,6 +13,9 @@
 
 namespace simrun {
 
+// On no more GPUs a search has time for what it leaves out on more.
+constexpr std::int64_t few_gpus = 64;
+
 // How context-parallel ranks attend to whole sequences, where the job leaves that open.
 struct AttentionExchange {
   std::optional<ContextExchange> kind;                         // nothing: as the job has it

@@ -15,7 +15,7 @@ namespace {
 
 // Sequences of a microbatch that are priced: 1, 2, 4, and of a job on so few GPUs that a search takes no time
 // 3, which may be a twelfth off the line between its neighbours. Others keep the kernels of the largest.
-constexpr std::int64_t largest_probed = 4, few_gpus = 64;
+constexpr std::int64_t largest_probed = 4;
 bool is_probed(const Job& job, std::int64_t micro_batch) {
   return micro_batch <= largest_probed &&
          (std::has_single_bit(static_cast<std::uint64_t>(micro_batch)) || job.world_size() <= few_gpus);

@@ -13,7 +13,6 @@
 namespace simrun {
 namespace {
 
-constexpr std::int64_t most_gpus = 64;
 constexpr std::size_t most_listed = 200, most_simulated = 24;
 constexpr std::int64_t most_passes = 40'000;
 
@@ -22,7 +21,7 @@ constexpr std::int64_t most_passes = 40'000;
 std::vector<Candidate> near_under_other_schedules(const PlanBase& base, const PlanSearchOptions& options,
                                                   double most_goal) {
   const Job& job = base.job.job;
-  if (job.world_size() > most_gpus || GpuKinds(job.cluster).count() > 1 || !base.job.plan.schedules.empty())
+  if (job.world_size() > few_gpus || GpuKinds(job.cluster).count() > 1 || !base.job.plan.schedules.empty())
     return {};
   PlanBase others = base;
   others.job.plan.schedules = {"zb_h2", "v_half", "v_min", "dualpipe", "dualpipe_v"};

@@ -9,12 +9,9 @@
 namespace simrun {
 namespace {
 
-constexpr std::int64_t most_searched_twice = 64;  // GPUs
-
 bool has_tighter_limit(const PlanBase& base) {
   const std::int64_t limit = base.job.plan.max_memory;
-  return limit > 0 && limit < largest_memory(base.job.job.cluster) &&
-         base.job.job.world_size() <= most_searched_twice;
+  return limit > 0 && limit < largest_memory(base.job.job.cluster) && base.job.job.world_size() <= few_gpus;
 }
 
 // Those of another search, without the limit of memory, that keep to it.

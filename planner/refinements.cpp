@@ -30,7 +30,7 @@ constexpr std::size_t most_moved = 4, moves_at_once = 12, most_tuned = 4, most_o
 // What another bucket or order gains must be worth a line of the job.
 constexpr double worth_writing = 0.001;
 // Half a second of a core for an order.
-constexpr std::int64_t most_ordered_passes = 2'000, few_gpus = 64;
+constexpr std::int64_t most_ordered_passes = 2'000;
 constexpr std::int64_t most_tuned_passes = 100'000, most_tuned_passes_of_many_gpus = 25'000;
 
 bool has_kinds(const Refined& search) { return GpuKinds(search.base.job.job.cluster).count() > 1; }

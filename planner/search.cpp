@@ -152,7 +152,6 @@ class Search {
   static constexpr double near_the_best = 1.3;  // x its goal: layers dealt by time hardly gain more
   static constexpr double near_enough = 1.1;
   static constexpr std::size_t most_of_front = 8;
-  static constexpr std::int64_t few_gpus = 64;  // a search of theirs takes no time
 
   void simulate(const std::vector<EstimatedCandidate>& next, std::int64_t all, PlanSearchResult& result) {
     std::vector<Question> questions(next.size());

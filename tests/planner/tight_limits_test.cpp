@@ -37,9 +37,7 @@ TEST_CASE("under one schedule more memory makes no plan slower", "[long]") {
 
 // Under 14 GiB DualPipeV on 4 x 4 ranks takes 1.40 s, the best of 1F1B 1.61 s.
 TEST_CASE("under tight limits the schedule that holds least is tried on every split", "[long]") {
-  const double tightest = best_step_s("14 GiB");
-  CHECK(tightest < 1.45);
-  CHECK(best_step_s("16 GiB") <= tightest);
+  CHECK(best_step_s("14 GiB") < 1.45);
 }
 
 }  // namespace simrun

@@ -80,7 +80,7 @@ TEST_CASE("--plan needs no more than a model, a cluster and a global batch", "[l
   CHECK(wrong.output.find("pipeline_model_parallel_size") == std::string::npos);
 }
 
-TEST_CASE("a training's cost is that of its tokens") {
+TEST_CASE("a training's cost is that of its tokens", "[long]") {
   const Scratch scratch;
   const Ran planned = run_simrun("--plan " + planned_job + " -o " + scratch.file("b.yaml") +
                                  " --json --set training.tokens=1024000 --set plan.price_per_gpu_hour=2 "

@@ -42,7 +42,7 @@ PlanSearchResult found_alone(const std::string& schedules, const std::string& mo
 
 }  // namespace
 
-TEST_CASE("a search keeps to any schedule of two stages that it is told to") {
+TEST_CASE("a search keeps to any schedule of two stages that it is told to", "[long]") {
   for (const std::string schedule :
        {"1f1b", "gpipe", "zb_h1", "zb_h2", "zb_v", "v_half", "v_min", "interleaved_1f1b", "interleaved_zb",
         "looped_bfs", "dualpipe", "dualpipe_v"}) {
@@ -61,8 +61,8 @@ TEST_CASE("with experts the schedule that hides their exchanges is one of them")
 
 // An estimate that is too high would leave out what fits. What ZeRO-2's gradients hold for a moment is not
 // counted, which is much where a stage has four layers; one microbatch alone is counted too full.
-TEST_CASE(
-    "what a schedule is estimated to hold is hardly more than what the engine finds, and not far less") {
+TEST_CASE("what a schedule is estimated to hold is hardly more than what the engine finds, and not far less",
+          "[long]") {
   for (const std::string schedule :
        {"zb_h1", "zb_h2", "zb_v", "v_half", "v_min", "dualpipe", "dualpipe_v", "interleaved_1f1b_overlap"}) {
     const PlanSearchResult found =
@@ -82,7 +82,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("one schedule may be written as a word or as a list of one") {
+TEST_CASE("one schedule may be written as a word or as a list of one", "[long]") {
   const PlanSearchResult word = found_alone("v_half"), list = found_alone("[v_half]");
   REQUIRE(word.best.size() == list.best.size());
   for (std::size_t i = 0; i < word.best.size(); ++i) CHECK(word.best[i].candidate == list.best[i].candidate);

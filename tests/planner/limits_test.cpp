@@ -214,7 +214,7 @@ TEST_CASE("what a job's ZeRO stage overlaps without a word stays overlapped unde
   }
 }
 
-TEST_CASE("instances of the distributed optimizer stay where they divide the data-parallel ranks") {
+TEST_CASE("instances of the distributed optimizer stay where they divide the data-parallel ranks", "[long]") {
   const PlanBase base =
       base_from(small_job(two_nodes, "optimizer: {num_distributed_optimizer_instances: 2, zero_stage: 1}\n"));
   CHECK(found_alone(base).feasible > 0);

@@ -174,7 +174,8 @@ TEST_CASE(
       }
 }
 
-TEST_CASE("what schedules that a search is told to use hold is near what running their passes holds") {
+TEST_CASE("what schedules that a search is told to use hold is near what running their passes holds",
+          "[long]") {
   std::mt19937 random(3);
   for (const auto& [name, stages] : std::vector<std::pair<std::string, int>>{{"gpipe", 1},
                                                                              {"zb_h1", 1},

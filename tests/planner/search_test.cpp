@@ -85,7 +85,7 @@ TEST_CASE("overlap that the job does not write is open, unless one of the two is
   CHECK_FALSE(is_open("{zero_stage: 1, overlap_grad_reduce: true, overlap_param_gather: true}"));
 }
 
-TEST_CASE("a framework that takes memory as one arena leaves all of it to candidates") {
+TEST_CASE("a framework that takes memory as one arena leaves all of it to candidates", "[long]") {
   const std::vector<Override> overrides = with(few_candidates, {"plan.evaluations", "4"});
   const PlanSearchResult plain = found_by(base_of("tiny-4xa100", overrides));
   const PlanSearchResult arena = found_by(base_of("tiny-4xa100", with(overrides, {"framework", "jax"})));
@@ -93,7 +93,7 @@ TEST_CASE("a framework that takes memory as one arena leaves all of it to candid
   CHECK(arena.feasible + arena.pruned == plain.feasible + plain.pruned);
 }
 
-TEST_CASE("overlap is tried where the job does not write it") {
+TEST_CASE("overlap is tried where the job does not write it", "[long]") {
   const auto overlaps = [](const std::vector<Override>& overrides) {
     const PlanSearchResult found =
         found_by(base_of("tiny-4xa100", with(overrides, {"plan.evaluations", "4"})));

@@ -84,7 +84,8 @@ TEST_CASE("a step that waits for its NIC leaves the rest of NVLink to others") {
 }
 
 TEST_CASE(
-    "collectives that begin together take in SimGrid what the fast engine says, on every shipped cluster") {
+    "collectives that begin together take in SimGrid what the fast engine says, on every shipped cluster",
+    "[long]") {
   if (flow_solvers().front() != FlowSolver::lmm) return;
   int compared = 0, shared = 0;
   for (const auto& entry : std::filesystem::directory_iterator(SIMRUN_SOURCE_DIR "/configs/clusters")) {

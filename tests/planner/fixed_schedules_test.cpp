@@ -9,7 +9,7 @@ namespace simrun {
 namespace {
 
 const char* const dense = "";
-const char* const experts = ", num_experts: 4, moe_router_topk: 2";
+const char* const with_experts = ", num_experts: 4, moe_router_topk: 2";
 
 PlanBase base_fixed_to(const std::string& schedules, const std::string& model = dense) {
   LoadOptions load;
@@ -54,7 +54,7 @@ TEST_CASE("a search keeps to any schedule of two stages that it is told to", "[l
 }
 
 TEST_CASE("with experts the schedule that hides their exchanges is one of them") {
-  const PlanSearchResult found = found_alone("interleaved_1f1b_overlap", experts);
+  const PlanSearchResult found = found_alone("interleaved_1f1b_overlap", with_experts);
   REQUIRE_FALSE(found.best.empty());
   for (const std::string& of : schedules_of(found)) CHECK(of == "interleaved_1f1b_overlap");
 }
@@ -66,7 +66,7 @@ TEST_CASE("what a schedule is estimated to hold is hardly more than what the eng
   for (const std::string schedule :
        {"zb_h1", "zb_h2", "zb_v", "v_half", "v_min", "dualpipe", "dualpipe_v", "interleaved_1f1b_overlap"}) {
     const PlanSearchResult found =
-        found_alone(schedule, schedule == "interleaved_1f1b_overlap" ? experts : dense);
+        found_alone(schedule, schedule == "interleaved_1f1b_overlap" ? with_experts : dense);
     int compared = 0;
     for (const std::vector<RankedCandidate>& all : {found.best, found.rest})
       for (const RankedCandidate& of : all) {

@@ -4,9 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "configs/layer_list.h"
+#include "planner/galvatron_neighbours.h"
 #include "planner/layerwise_search.h"
 #include "planner/unsearched.h"
 
@@ -17,6 +19,8 @@ constexpr int most_rounds = 3;
 constexpr std::size_t most_listed = 12;
 constexpr double margin = 0.001;   // of the limit, below which memory is well used
 constexpr double promising = 1.1;  // x the best: plans that are searched again
+constexpr std::size_t most_starts = 6, most_neighbours = 100;  // of plans that are climbed from, simulated
+constexpr double frugal[] = {0.8, 0.62, 0.45};                 // x the bytes of a point's fastest plan
 
 class OutcomeSearch {
  public:
@@ -31,6 +35,7 @@ class OutcomeSearch {
     };
     simulate(galvatron_plans(job_, prices_, options_, progress));
     if (!outcome_.was_stopped) search_again();
+    if (!outcome_.was_stopped) climb();
     return std::move(outcome_);
   }
 
@@ -78,6 +83,86 @@ class OutcomeSearch {
     }
   }
 
+  // Estimates err by a little more than plans differ: from the best of each split to what differs in
+  // one choice or takes less memory, as long as that is faster.
+  void climb() {
+    std::vector<GalvatronPoint> looked_at;
+    for (const std::size_t start : climb_starts())
+      for (std::optional<std::size_t> at = start; at;) at = best_neighbour(*at, looked_at);
+  }
+
+  static bool are_split_alike(const GalvatronPoint& a, const GalvatronPoint& b) {
+    return a.pipeline == b.pipeline && a.ends == b.ends && a.only.has_value() == b.only.has_value();
+  }
+
+  std::vector<std::size_t> climb_starts() const {
+    std::vector<std::size_t> fitting, starts;
+    for (std::size_t i = 0; i < outcome_.plans.size(); ++i)
+      if (fits(outcome_.plans[i].simulated)) fitting.push_back(i);
+    std::ranges::stable_sort(fitting, {}, [&](std::size_t i) { return outcome_.plans[i].simulated.step_s; });
+    for (const std::size_t i : fitting)
+      if (starts.size() < most_starts && is_promising(outcome_.plans[i]) &&
+          std::ranges::none_of(starts, [&](std::size_t other) {
+            return are_split_alike(outcome_.plans[other].plan.point, outcome_.plans[i].plan.point);
+          }))
+        starts.push_back(i);
+    return starts;
+  }
+
+  // The fastest of the plans that looking around adds, if it is faster than the plan itself.
+  std::optional<std::size_t> best_neighbour(std::size_t from, std::vector<GalvatronPoint>& looked_at) {
+    const GalvatronPlan plan = outcome_.plans[from].plan;
+    const double step_s = outcome_.plans[from].simulated.step_s;
+    const std::size_t known = outcome_.plans.size();
+    std::vector<GalvatronPoint> points = neighbours_of(job_, options_, plan.point);
+    points.push_back(plan.point);
+    for (const GalvatronPoint& point : points) {
+      if (std::ranges::find(looked_at, point) != looked_at.end()) continue;
+      looked_at.push_back(point);
+      if (!look_at(point)) return std::nullopt;
+    }
+    std::optional<std::size_t> best;
+    for (std::size_t i = known; i < outcome_.plans.size(); ++i) {
+      const SimulatedPlan& of = outcome_.plans[i].simulated;
+      if (fits(of) && of.step_s < (best ? outcome_.plans[*best].simulated.step_s : step_s)) best = i;
+    }
+    return best;
+  }
+
+  // False: that is enough.
+  bool look_at(const GalvatronPoint& point) {
+    const LayerwiseSearch search(job_, prices_, options_, point);
+    const std::optional<GalvatronPlan> fastest = search.best_plan(0);
+    if (!try_neighbour(search.best_plan(-options_.over_room)) || !try_neighbour(fastest)) return false;
+    if (!fastest || point.only) return true;
+    return std::ranges::all_of(
+        frugal, [&](double times) { return try_neighbour(search.best_plan_within(times * fastest->bytes)); });
+  }
+
+  bool try_neighbour(std::optional<GalvatronPlan> plan) {
+    const bool goes_on_so =
+        goes_on("trying neighbours", static_cast<std::int64_t>(neighbours_), most_neighbours);
+    if (!goes_on_so || neighbours_ >= most_neighbours) return false;
+    if (!plan || is_known(*plan)) return true;
+    if (outcome_.best && plan->estimate_s * least_error() > outcome_.plans[*outcome_.best].simulated.step_s)
+      return true;
+    ++neighbours_;
+    const bool is_mixed = !plan->point.only, is_bound = plan->is_bound;
+    add(std::move(*plan), is_mixed);
+    if (is_bound && is_mixed) fit(outcome_.plans.size() - 1);
+    return true;
+  }
+
+  // Simulated over estimated: of no plan so far was it less.
+  double least_error() const {
+    double least = std::numeric_limits<double>::infinity();
+    for (const SimulatedLayers& of : outcome_.plans)
+      if (fits(of.simulated)) least = std::min(least, of.simulated.step_s / of.plan.estimate_s);
+    return least;
+  }
+
+  static bool fits(const SimulatedPlan& of) { return of.fits && of.refusal.empty(); }
+
   bool is_promising(const SimulatedLayers& of) const {
     return !outcome_.best ||
            of.simulated.step_s < promising * outcome_.plans[*outcome_.best].simulated.step_s;
@@ -100,7 +185,7 @@ class OutcomeSearch {
 
   void offer(std::optional<std::size_t>& best) const {
     const SimulatedPlan& added = outcome_.plans.back().simulated;
-    if (!added.fits || !added.refusal.empty()) return;
+    if (!fits(added)) return;
     if (!best || is_better(added, outcome_.plans[*best].simulated)) best = outcome_.plans.size() - 1;
   }
 
@@ -110,6 +195,7 @@ class OutcomeSearch {
   const Job job_;
   LayerPrices prices_;
   GalvatronOutcome outcome_;
+  std::size_t neighbours_ = 0;  // that were simulated
 };
 
 // "tensor 2 x Ulysses 2 x data 4, ZeRO-3, recomputed"

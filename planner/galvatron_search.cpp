@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "planner/galvatron_neighbours.h"
 #include "planner/layerwise_search.h"
-#include "planner/microbatch_sizes.h"
-#include "planner/sub_mesh.h"
 
 namespace simrun {
 namespace {
@@ -16,54 +15,6 @@ struct BoundedLayerPoint {
   GalvatronPoint point;
   double lower_bound = 0;
 };
-
-// Every pipeline size with every size of a microbatch.
-std::vector<GalvatronPoint> pipeline_points(const Job& job) {
-  std::vector<GalvatronPoint> points;
-  for (const std::int64_t pipeline : divisors_of(job.world_size()))
-    if (pipeline <= job.model.num_layers && is_sub_mesh(job.cluster, job.world_size() / pipeline))
-      for (const std::int64_t sequences : microbatch_sizes(job, pipeline, 0))
-        points.push_back({.pipeline = pipeline, .sequences = sequences});
-  return points;
-}
-
-bool divides_batch(const Job& job, const GalvatronPoint& point, const LayerSplit& split) {
-  return point.sequences % (job.world_size() / point.pipeline / split.sharing()) == 0;
-}
-
-// In a pipeline ZeRO-2 would reduce the gradients of every microbatch.
-std::vector<int> zero_stages(const GalvatronPoint& point) {
-  return point.pipeline == 1 ? std::vector{1, 2} : std::vector{1};
-}
-
-std::vector<GalvatronPoint> mixed_points(const Job& job, const GalvatronOptions& options) {
-  std::vector<GalvatronPoint> points;
-  for (const GalvatronPoint& at : pipeline_points(job))
-    for (const LayerSplit& ends : layer_splits(job, job.world_size() / at.pipeline, options.most_split)) {
-      if ((ends.context > 1 && !has_one_split(job)) || !divides_batch(job, at, ends)) continue;
-      for (const int zero_stage : zero_stages(at))
-        for (const bool spreads : {false, true})
-          points.push_back({at.pipeline, at.sequences, zero_stage, ends, spreads, {}});
-    }
-  return points;
-}
-
-std::vector<GalvatronPoint> uniform_points(const Job& job, const GalvatronOptions& options) {
-  std::vector<GalvatronPoint> points;
-  for (const GalvatronPoint& at : pipeline_points(job)) {
-    const std::int64_t ranks = job.world_size() / at.pipeline;
-    for (const LayerSplit& split : layer_splits(job, ranks, options.most_split)) {
-      if (!divides_batch(job, at, split)) continue;
-      std::vector<int> stages = zero_stages(at);
-      if (ranks > split.tensor) stages.push_back(3);
-      for (const int zero_stage : stages)
-        for (const bool recomputed : {false, true})
-          points.push_back({at.pipeline, at.sequences, zero_stage, split, false,
-                            LayerStrategy{split, zero_stage == 3, recomputed}});
-    }
-  }
-  return points;
-}
 
 // The best so far, few of one shape.
 class BestPlans {

@@ -122,12 +122,12 @@ TEST_CASE("between two memories a mix is faster than every plan whose layers are
   const auto sharded = std::ranges::count_if(found.plan.layers, &LayerStrategy::sharded);
   CHECK(sharded > 0);
   CHECK(std::cmp_less(sharded, found.plan.layers.size()));
-  // One sharded layer less does not fit.
+  // One sharded layer less does not fit, or is no faster.
   GalvatronPlan less = found.plan;
   std::ranges::find_if(less.layers, &LayerStrategy::sharded)->sharded = false;
   const SimulatedPlan fuller = simulate_plan("", galvatron_overrides(load({}), less), load);
   CHECK(fuller.refusal.empty());
-  CHECK(fuller.peak_bytes > memory);
+  CHECK((fuller.peak_bytes > memory || fuller.step_s >= found.simulated.step_s));
 }
 
 TEST_CASE("Galvatron's published plans on 16 A100: the search's are the same or faster", "[long]") {
@@ -152,6 +152,30 @@ TEST_CASE("Galvatron's published plans on 16 A100: the search's are the same or 
     CAPTURE(of.hidden, theirs.step_s, found.simulated.name, found.simulated.step_s);
     CHECK(found.simulated.step_s <= theirs.step_s);
     CHECK(found.plan.estimate_s == Approx(found.simulated.step_s).epsilon(0.05));
+  }
+}
+
+// Over slow networks estimates err by more than plans differ: with more memory the plan that is the fastest
+// within less is proposed only as a neighbour of others.
+TEST_CASE("what is found within less memory is not faster, also where estimates are far off", "[long]") {
+  for (const char* job :
+       {"model: {model_type: llama, num_hidden_layers: 12, hidden_size: 1024, num_attention_heads: 8, "
+        "intermediate_size: 2816, vocab_size: 50304, tie_word_embeddings: true}\n"
+        "training: {seq_length: 1024, micro_batch_size: 1, global_batch_size: 128, precision: bf16}\n"
+        "cluster: {from: tcp_100g, nodes: 2}\n",
+        "model: {model_type: llama, num_hidden_layers: 8, hidden_size: 1024, num_attention_heads: 16, "
+        "intermediate_size: 4096, vocab_size: 50304, tie_word_embeddings: true}\n"
+        "training: {seq_length: 1024, micro_batch_size: 1, global_batch_size: 32, precision: fp16}\n"
+        "cluster: {from: pcie_8xt4, nodes: 2}\n"}) {
+    const JobLoader load = loader_for(std::string("simrun: 1\n") + job);
+    const GalvatronOutcome all = plan_by_galvatron(load, {});
+    REQUIRE(all.best.has_value());
+    const SimulatedPlan& best = all.plans[*all.best].simulated;
+    const GalvatronOutcome less = plan_by_galvatron(load, {.max_memory = best.peak_bytes / 100 * 82});
+    REQUIRE(less.best.has_value());
+    const SimulatedPlan& tight = less.plans[*less.best].simulated;
+    CAPTURE(job, best.name, tight.name);
+    CHECK(best.step_s <= tight.step_s);
   }
 }
 

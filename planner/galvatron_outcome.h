@@ -27,9 +27,10 @@ struct GalvatronOutcome {
   bool was_stopped = false;
 };
 
-// Searches, simulates every proposal, and searches again where memory decided, with the difference between
-// what the proposal was estimated and simulated to take. Throws std::invalid_argument, in words, for jobs
-// that it does not search, and ConfigError for the job itself.
+// Searches, simulates every proposal, searches again where memory decided, with the difference between what
+// the proposal was estimated and simulated to take, and goes on from the best to their neighbours
+// (planner/galvatron_neighbours.h) as long as these are faster. Throws std::invalid_argument, in words, for
+// jobs that it does not search, and ConfigError for the job itself.
 GalvatronOutcome plan_by_galvatron(const JobLoader& load, const GalvatronOptions& options,
                                    const PlanProgress& progress = {});
 

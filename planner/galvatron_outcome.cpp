@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "configs/layer_list.h"
-#include "planner/galvatron_neighbours.h"
+#include "planner/galvatron_points.h"
 #include "planner/layerwise_search.h"
 #include "planner/unsearched.h"
 
@@ -83,8 +83,8 @@ class OutcomeSearch {
     }
   }
 
-  // Estimates err by a little more than plans differ: from the best of each split to what differs in
-  // one choice or takes less memory, as long as that is faster.
+  // Estimates may err by more than plans differ: from the best of each split to what differs in one choice or
+  // takes less memory, as long as that is faster.
   void climb() {
     std::vector<GalvatronPoint> looked_at;
     for (const std::size_t start : climb_starts())
@@ -129,7 +129,7 @@ class OutcomeSearch {
     return best;
   }
 
-  // False: that is enough.
+  // Its plans within the limit and within less. False: that is enough.
   bool look_at(const GalvatronPoint& point) {
     const LayerwiseSearch search(job_, prices_, options_, point);
     const std::optional<GalvatronPlan> fastest = search.best_plan(0);

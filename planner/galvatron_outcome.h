@@ -29,7 +29,7 @@ struct GalvatronOutcome {
 
 // Searches, simulates every proposal, searches again where memory decided, with the difference between what
 // the proposal was estimated and simulated to take, and goes on from the best to their neighbours
-// (planner/galvatron_neighbours.h) as long as these are faster. Throws std::invalid_argument, in words, for
+// (planner/galvatron_points.h) as long as these are faster. Throws std::invalid_argument, in words, for
 // jobs that it does not search, and ConfigError for the job itself.
 GalvatronOutcome plan_by_galvatron(const JobLoader& load, const GalvatronOptions& options,
                                    const PlanProgress& progress = {});

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "planner/galvatron_neighbours.h"
+#include "planner/galvatron_points.h"
 #include "planner/layerwise_search.h"
 
 namespace simrun {

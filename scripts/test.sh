@@ -73,7 +73,8 @@ fi
 # behind a report runs that test with ASAN_OPTIONS=malloc_context_size=10.
 export ASAN_OPTIONS="${ASAN_OPTIONS:-malloc_context_size=2:quarantine_size_mb=2:thread_local_quarantine_size_kb=64}"
 
-# One list of tests over all builds, so that one summary covers everything. Alone none takes a quarter of the time limit: on a busy machine they take three times as long. One more at a time than
-# there are processors: some wait for a browser, for a deadline or for other processes.
+# One list of tests over all builds, so that one summary covers everything. Alone none takes a quarter of the time limit: on a busy machine
+# they take three times as long. One more at a time than there are processors: some wait for a browser, for a deadline or for other
+# processes.
 printf 'subdirs("%s" "%s")\n' "$PWD/build/dev" "$PWD/build/release" >build/tests/CTestTestfile.cmake
 exec ctest --test-dir build/tests -j "$(($(nproc) + 1))" --timeout 900 --output-on-failure --no-label-summary --no-tests=error

@@ -107,8 +107,8 @@ TEST_CASE("no plan whose layers are alike is faster within the same memory", "[l
 
 TEST_CASE("between two memories a mix is faster than every plan whose layers are alike", "[long]") {
   // Eight A100 and 2 GiB of each. With 2 sequences per GPU and microbatch, ZeRO-1 of all layers is too much.
-  // Half of the layers give up their weights and gradients (12 h^2 x 6 bytes, of which an eighth stays: 63
-  // MiB each), and the compute of the other half hides what they gather and reduce.
+  // A sharded layer gives up its weights and gradients (12 h^2 x 6 bytes, of which an eighth stays: 63 MiB),
+  // and the compute of the rest hides what it gathers and reduces.
   const JobLoader load = loader_for(gpt_on(eight_a100, "bf16", 1024));
   constexpr std::int64_t memory = std::int64_t{2} << 30;
   const GalvatronOutcome outcome = plan_by_galvatron(load, {.max_memory = memory});

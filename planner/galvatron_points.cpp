@@ -1,4 +1,4 @@
-#include "planner/galvatron_neighbours.h"
+#include "planner/galvatron_points.h"
 
 #include <algorithm>
 #include <iterator>
@@ -28,7 +28,7 @@ std::vector<int> zero_stages(const GalvatronPoint& point) {
   return point.pipeline == 1 ? std::vector{1, 2} : std::vector{1};
 }
 
-// The sizes of a pipeline's microbatches between two, exclusively.
+// Whether no size of a pipeline's microbatches lies between the two.
 bool is_next_size(const Job& job, std::int64_t pipeline, std::int64_t a, std::int64_t b) {
   const auto between = [&](std::int64_t size) { return size > std::min(a, b) && size < std::max(a, b); };
   return a != b && std::ranges::none_of(microbatch_sizes(job, pipeline, 0), between);
